@@ -462,11 +462,7 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
 
     folders = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     made = compare_folders(
-        folders,
-        out=Path(run_dir),
-        reports_dir=Path(run_dir).parent,
-        settings=statistics,
-        say=_silent,
+        folders, out=Path(run_dir), reports_dir=Path(run_dir).parent, settings=statistics, say=_silent
     )
     return Compared(made.path, made.page, made.remarks, made.described)
 

@@ -64,19 +64,7 @@ def recovery(folder: Path, does: str) -> str:
 def check_margin(name: str, margin: float | None, *, low: float, high: float, may_be_all: bool = False) -> None:
     """Refuse points that nothing on a scale can reach: every model would lie within such a margin.
 
-    Parameters
-    ----------
-    name, margin
-        The option, and what is given for it; None is fine.
-    low, high
-        The ends of the scale.
-    may_be_all
-        Whether as many points as the scale is long say something, as of how far a rating may lie from another.
-
-    Raises
-    ------
-    ConfigError
-        If they are too many.
+    ``may_be_all`` allows as many points as the scale is long, as of how far a rating may lie from another.
     """
     length = high - low  # NaN where nothing is rated
     if margin is None or not (margin > length or (margin == length and not may_be_all)):

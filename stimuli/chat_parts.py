@@ -14,10 +14,7 @@ _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 def joined_parts(content: Any) -> str | None:
     """Return the text of a list of parts, one after the other; None if it is no such list, or more than text is in it.
 
-    Parameters
-    ----------
-    content
-        As JSON has it. A part is a text, or has ``text`` and, where it says so, a ``type``; thoughts are left out.
+    A part is a text, or has ``text`` and, where it says so, a ``type``; thoughts are left out.
 
     Examples
     --------

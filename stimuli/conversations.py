@@ -18,8 +18,7 @@ from stimuli.errors import Faults, StimulusError, suggest
 from stimuli.narratives import EmotionWords, Narrative, Narratives, emotion_words
 from stimuli.tables import read_cells
 
-BETWEEN_CAUSES: Final = "||"
-"""Stands between several causes of one cell."""
+BETWEEN_CAUSES: Final = "||"  # stands between several causes of one cell
 
 _NEEDED: Final = ("conversation_id", "turn", "speaker", "text", "emotion")
 _MAY_BE_EMPTY: Final = ("emotion", "identity", "cause")
@@ -29,32 +28,18 @@ _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
 @dataclass(frozen=True)
 class Conversations:
-    """Utterances to ask about.
+    """Utterances to ask about."""
 
-    Attributes
-    ----------
-    narratives
-        One an utterance with an emotion, conversation by conversation and turn by turn, the same text in all wordings:
-        lines "speaker: text", the utterance itself last, and a sentence that says so. ``narrative_id`` is
-        ``conversation_id:turn``, ``emotion`` the corpus' label.
-    labels
-        The emotions there are, sorted: what a model chooses from.
-    identities
-        ``narrative_id`` → the speaker's own identity; empty where the corpus has none.
-    causes
-        ``narrative_id`` → what brought the emotion on, empty where nothing that was said did; no entry at all where
-        the corpus has no causes.
-    sha256
-        Of all of these.
-    synonyms
-        Label → other words that are read as it in an answer. In no hash, since nothing that is asked depends on them.
-    """
-
+    # One an utterance with an emotion, conversation by conversation and turn by turn, the same text in all wordings:
+    # lines "speaker: text", the utterance itself last, and a sentence that says so. narrative_id is
+    # conversation_id:turn, emotion the corpus' label.
     narratives: Narratives
-    labels: tuple[str, ...]
-    identities: Mapping[str, str]
+    labels: tuple[str, ...]  # the emotions there are, sorted: what a model chooses from
+    identities: Mapping[str, str]  # narrative_id → the speaker's own identity, if the corpus has them
+    # narrative_id → what brought the emotion on, empty if nothing that was said did; no entries without causes
     causes: Mapping[str, tuple[str, ...]]
-    sha256: str
+    sha256: str  # of all of these
+    # Label → other words that are read as it in an answer. In no hash, since nothing that is asked depends on them.
     synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -84,39 +69,22 @@ def read_conversations(
     path: Path,
     columns: Mapping[str, str | Sequence[str] | None],
     *,
-    history: int | None,
-    keep_names: bool = False,
-    synonyms: Mapping[str, Sequence[str]] | None = None,
-    missing: Sequence[str] = (),
+    history: int | None,  # show at most so many earlier utterances; None shows all
+    keep_names: bool = False,  # in place of "Person A" and so on, letters in the order in which they first speak
+    synonyms: Mapping[str, Sequence[str]] | None = None,  # label → other words for it, such as joy → happiness
+    missing: Sequence[str] = (),  # what stands for an empty cell, such as NA
 ) -> Conversations:
     """Read a corpus of conversations whose utterances have emotions, and perhaps causes.
 
-    Parameters
-    ----------
-    path
-        A table with a header, an utterance a row, in any order; see :func:`stimuli.tables.open_table`.
-    columns
-        The file's column for each of ``conversation_id turn speaker text emotion``, and ``identity`` and ``cause``;
-        None where the file has none of the last two. Several columns may tell a conversation together. A turn is a
-        whole number, and utterances are in its order. An utterance whose emotion is empty, or whose text has no letter
-        or digit ("!"), is shown, but not asked about. An identity is its speaker's throughout the
-        conversation. A cause is words of this or an earlier utterance; ``||`` stands between several, any of which is
-        right, and an empty cell says that there is none.
-    history
-        Show at most so many earlier utterances; None shows all.
-    keep_names
-        Show the speakers' names in place of "Person A" and so on, letters in the order in which they first speak.
-    synonyms
-        Label → other words for it, such as ``joy`` → ``happiness``.
-    missing
-        What stands for an empty cell, such as ``NA``.
+    ``columns`` has the file's column for each of ``conversation_id turn speaker text emotion``, and ``identity`` and
+    ``cause``, or None for the last two. Several columns may identify a conversation. A turn is a whole number, and
+    utterances are in its order. An utterance whose emotion is empty, or whose text has no letter or digit ("!"), is
+    shown, but not asked about. An identity is its speaker's throughout the conversation. A cause is words of this or an
+    earlier utterance; ``||`` stands between several, any of which is right, and an empty cell says that there is none.
 
-    Raises
-    ------
-    StimulusError
-        If the file or a column is missing; a turn is no whole number or stands twice in its conversation; a speaker has
-        two identities; a cause is in no utterance that is shown; a label is no word, is
-        written in two ways, or is the only one; a synonym is of no label, is no word, or is a label or another's.
+    StimulusError if a turn stands twice in its conversation; a speaker has two identities; a cause is in no utterance
+    that is shown; a label is no word, is written in two ways, or is the only one; a synonym is of no label, is no word,
+    or is a label or another's.
 
     Notes
     -----

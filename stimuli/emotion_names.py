@@ -87,26 +87,11 @@ def words_of_emotion(emotion: str) -> EmotionWords:
 def complete(
     given: Sequence[tuple[str, str, str]], *, place: object
 ) -> tuple[tuple[EmotionWords, ...], dict[str, str]]:
-    """Return the words of each row of a file that may give some.
+    """Return the words of each row of a file that may give some; and, by emotion, the words that it does not give.
 
-    Parameters
-    ----------
-    given
-        Of each row the emotion, its noun and its adjective; a word that is not given is empty. What is given in one row
-        is taken for the emotion's other rows, too.
-    place
-        The file, for messages.
-
-    Returns
-    -------
-    words, said
-        The words of each row; and, by emotion, the words that the file does not give. Of packaged emotions nothing is
-        said.
-
-    Raises
-    ------
-    StimulusError
-        If a row gives no word, and others of its emotion give different ones.
+    ``given`` has of each row the emotion, its noun and its adjective; a word that is not given is empty. What is given
+    in one row is taken for the emotion's other rows, too; StimulusError if rows give different ones. Of packaged
+    emotions nothing is said.
 
     Examples
     --------

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_SHOWN: Final = 3
-"""Faults of further rows that are told with the first."""
+_SHOWN: Final = 3  # faults of further rows that are told with the first
 
 
 class StimulusError(ValueError):
@@ -17,13 +16,6 @@ class StimulusError(ValueError):
 
 def suggest(name: str, options: Iterable[str]) -> str:
     """Return ``did you mean 'x'? `` or an empty string, then the options there are.
-
-    Parameters
-    ----------
-    name
-        What the user wrote.
-    options
-        What would have been accepted there.
 
     Examples
     --------
@@ -45,12 +37,7 @@ def _number_of(fault: tuple[str, str]) -> int:
 class Faults:
     """What is wrong with the rows of a file, gathered so that a user can mend all of them at once.
 
-    Parameters
-    ----------
-    file
-        What the places of faults begin with, which is told once.
-    error
-        What is raised.
+    The places of faults begin with ``file``, which is told once; ``error`` is raised.
     """
 
     def __init__(self, file: str, error: type[Exception] = StimulusError) -> None:

@@ -25,13 +25,11 @@ from stimuli.narratives import WORDINGS, Narratives
 from stimuli.tables import check_unique, read_cells
 from stimuli.yaml_files import may_be_file
 
-PACKAGED: Final = "packaged"
-"""The source of the pool that comes with the package."""
+PACKAGED: Final = "packaged"  # the source of the pool that comes with the package
 EXAMPLES_FILE: Final = Path(__file__).parent / "data" / "examples.csv"
 
 _COLUMNS: Final = ("example_id", "text", "answer", "emotion")
-_MIN_WORDS: Final = 5
-"""A text of fewer words inside another is a coincidence."""
+_MIN_WORDS: Final = 5  # a text of fewer words inside another is a coincidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +44,11 @@ class Example:
 
 @dataclass(frozen=True)
 class ExamplePool:
-    """The examples there are to choose from.
+    """The examples there are to choose from."""
 
-    Attributes
-    ----------
-    source
-        ``packaged``, or the path of the user's file as it was given.
-    examples
-        In the order of their file; a choice of examples names their places in it.
-    sha256
-        Of the identifiers, texts, answers and emotions of ``examples``, in their order.
-    """
-
-    source: str
-    examples: tuple[Example, ...]
-    sha256: str
+    source: str  # `packaged`, or the path of the user's file as it was given
+    examples: tuple[Example, ...]  # in the order of their file; a choice of examples names their places in it
+    sha256: str  # of the identifiers, texts, answers and emotions, in their order
 
     @property
     def where(self) -> str:
@@ -69,20 +57,11 @@ class ExamplePool:
 
 
 def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> ExamplePool:
-    """Return the packaged examples, or those of a user's file.
+    """Return the packaged examples, or those of a user's file, in which no two texts are alike.
 
-    Parameters
-    ----------
-    path
-        A CSV file, or TSV if it ends in ``.tsv``; None is the packaged pool.
-    columns
-        For a file: its column for each of ``example_id text answer emotion``; None for an emotion that it lacks.
-
-    Raises
-    ------
-    StimulusError
-        If the file or a column is missing, a cell is empty, an identifier stands twice, or two texts are the same but
-        for case, white space and punctuation.
+    ``columns`` has the file's column for each of ``example_id text answer emotion``; None for an emotion that it lacks.
+    StimulusError if a cell is empty, an identifier stands twice, or two texts are the same but for case, white space
+    and punctuation.
     """
     if path is None:
         columns = {ours: ours for ours in _COLUMNS}
@@ -108,24 +87,12 @@ def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> ExamplePo
 
 
 def check_unseen(pool: ExamplePool, narratives: Narratives) -> None:
-    """Refuse a pool that holds a narrative of the run.
+    """Refuse a pool that holds a narrative of the run, in whichever wording.
 
     Texts are compared by their words: case and compatibility forms (NFKC) are folded, and whatever is no letter, mark
     or digit parts words. An example is a narrative if the two are equal in any wording, or if one of them holds the
     other as a whole and that has five words or more. In a script without spaces a clause counts as one word, so that a
     narrative inside a longer clause goes unnoticed there.
-
-    Parameters
-    ----------
-    pool
-        The examples.
-    narratives
-        Those that the run asks about; all their wordings are compared, whichever the prompt shows.
-
-    Raises
-    ------
-    StimulusError
-        If any example is, holds or is part of a narrative: names the first, and how many there are.
     """
     wordings: dict[str, str] = {}
     for narrative in narratives.narratives:
@@ -184,31 +151,10 @@ def _held(needles: Collection[str], haystacks: Iterable[str]) -> Iterator[tuple[
 
 
 def choose_random(pool: ExamplePool, narratives: Narratives, *, n: int, seed: int) -> dict[str, tuple[int, ...]]:
-    """Draw examples for each narrative, without replacement.
+    """Draw n examples for each narrative, without replacement: places in ``pool.examples``, in the order shown.
 
     Each narrative has its own random stream, made of the seed and its identifier: its examples are the same for every
     pair of identities, and whatever else is asked.
-
-    Parameters
-    ----------
-    pool
-        What is drawn from.
-    narratives
-        Those that the run asks about.
-    n
-        Examples for each narrative; 0 or more.
-    seed
-        Of the draws.
-
-    Returns
-    -------
-    dict
-        For each narrative's identifier, places in ``pool.examples`` in the order in which they are shown.
-
-    Raises
-    ------
-    StimulusError
-        If the pool has fewer than ``n`` examples.
     """
     check_enough(n, pool)
     chosen = {}
@@ -220,25 +166,10 @@ def choose_random(pool: ExamplePool, narratives: Narratives, *, n: int, seed: in
 
 
 def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list[tuple[int, ...]]:
-    """Choose for each narrative the examples that are most similar to it.
+    """Choose for each narrative the n examples that are most similar to it.
 
-    Parameters
-    ----------
-    similarity
-        Shape (n_narratives, n_examples), of any scale: more is more similar.
-    n
-        Examples for each narrative; 0 or more.
-
-    Returns
-    -------
-    list
-        For each row the columns of its ``n`` greatest values, the least of them first, so that the most similar example
-        stands next to the question. Among equals the earlier column counts as more similar.
-
-    Raises
-    ------
-    ValueError
-        If a similarity is NaN, or there are fewer than ``n`` examples.
+    ``similarity`` has shape (n_narratives, n_examples), of any scale. The least similar comes first, so that the most
+    similar example stands next to the question. Among equals the earlier column counts as more similar.
 
     Examples
     --------

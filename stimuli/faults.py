@@ -48,14 +48,8 @@ def nested_models(annotation: Any) -> Iterator[type[BaseModel]]:
 def explain(error: ValidationError, model: type[BaseModel] | None = None, content: object = None) -> str:
     """Return a pydantic error's most telling fault as ``place: what is wanted (given: value)``, in one line.
 
-    Parameters
-    ----------
-    error
-        Of which one fault is told.
-    model
-        What was validated: its fields are suggested for a name that it does not have.
-    content
-        What was validated: parts of a place that are not in it are pydantic's own, and left out.
+    Fields of ``model`` are suggested for a name that it does not have. Parts of a place that are not in ``content`` are
+    pydantic's own, and left out.
     """
     fault = fault_of(error)
     place = _written(place_of(error, content))

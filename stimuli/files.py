@@ -15,23 +15,13 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-LARGEST_TEXT: Final = 16 << 20
-"""Bytes of a file that people write: settings, identities, prompts."""
-LARGEST_TABLE: Final = 512 << 20
-"""Bytes of a table, or of answers: some millions of rows."""
+LARGEST_TEXT: Final = 16 << 20  # bytes of a file that people write: settings, identities, prompts
+LARGEST_TABLE: Final = 512 << 20  # bytes of a table, or of answers: some millions of rows
 _MIB: Final = 1 << 20
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open a regular file to read its bytes; a link stands for what it leads to.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened, or is no regular file.
-    ValueError
-        If no file can have that name.
-    """
+    """Open a regular file to read its bytes; a link stands for what it leads to."""
     # Asked before it is opened: a pipe would wait, and opening a device may do something to it.
     _check_kind(path.stat().st_mode)
     stream = path.open("rb")
@@ -47,22 +37,7 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def read_file(path: Path, *, at_most: int = LARGEST_TABLE) -> bytes:
-    """Return the bytes of a regular file.
-
-    Parameters
-    ----------
-    path
-        The file, or a link to it.
-    at_most
-        Its greatest size in bytes.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read, is no regular file, or is larger.
-    ValueError
-        If no file can have that name.
-    """
+    """Return the bytes of a regular file, or of what a link leads to; OSError if there are more than ``at_most``."""
     with open_file(path) as stream:
         # A file may grow while it is read.
         too_large = os.fstat(stream.fileno()).st_size > at_most

@@ -17,46 +17,17 @@ from stimuli.tables import read_cells, read_numbers
 
 @dataclass(frozen=True)
 class HumanIntensities:
-    """Human intensities of a run's narratives.
+    """Human intensities of a run's narratives."""
 
-    Attributes
-    ----------
-    mean
-        By narrative: the mean over its rows, such as several readers. In the unit of the file.
-    n_ratings
-        Rows that these are made of.
-    n_empty
-        Rows of these narratives without a rating.
-    where
-        The file.
-    sha256
-        Of its bytes.
-    """
-
-    mean: dict[str, float]
-    n_ratings: int
-    n_empty: int
-    where: str
-    sha256: str
+    mean: dict[str, float]  # by narrative: the mean over its rows, such as several readers, in the unit of the file
+    n_ratings: int  # rows that these are made of
+    n_empty: int  # rows of these narratives without a rating
+    where: str  # the file
+    sha256: str  # of its bytes
 
 
 def read_human(path: Path, narrative_ids: Collection[str], *, id_column: str, rating_column: str) -> HumanIntensities:
-    """Read the human intensities of narratives from a user's table.
-
-    Parameters
-    ----------
-    path
-        One row a rating; a narrative may have several. Rows of other narratives are not read.
-    narrative_ids
-        The run's.
-    id_column, rating_column
-        The file's columns of the narrative's identifier and of the number; a cell without a number is a missing rating.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, a rating is no number, or none of the narratives is in it.
-    """
+    """Read the human intensities of narratives from a user's table, one row a rating; other narratives are not read."""
     columns = {"narrative_id": id_column, "rating": rating_column}
     remedy = "set statistics.human_id and statistics.human_rating"
     rows = read_cells(path, columns, of="ratings", may_be_empty=("rating",), numbers=("rating",), remedy=remedy)

@@ -26,12 +26,10 @@ from stimuli.yaml_files import at_line, read_yaml
 
 UNSPECIFIED: Final = "unspecified"
 NO_PERSONA: Final = "no persona"
-PLACEBO: Final = "placebo"
-"""In place of a study in the identities' file: its sets of invented groups."""
+PLACEBO: Final = "placebo"  # in place of a study in the identities' file: its sets of invented groups
 CASES: Final = ("accusative", "dative", "genitive", "instrumental", "locative")
 """Grammatical forms of a term, beside the one that names it, that a template of a language pack may ask for."""
-CROSS: Final = "+"
-"""Joins the names of crossed dimensions: ``race_ethnicity+religion``."""
+CROSS: Final = "+"  # joins the names of crossed dimensions: `race_ethnicity+religion`
 IDENTITIES_FILE: Final = Path(__file__).parent / "data" / "identities.yaml"
 
 Cue = Literal["label", "name", "context"]
@@ -180,31 +178,16 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One identity of one side of a dimension.
+    """One identity of one side of a dimension."""
 
-    Attributes
-    ----------
-    term
-        The wording that a prompt shows ("a Latina"); for no persona its name, which no prompt shows.
-    group
-        What the term belongs to; for an intersection the groups joined; for a baseline its name.
-    groups
-        The group in each crossed dimension, in their order; empty for a baseline.
-    stem
-        What the term turns on, in one spelling; several are joined by ``+``. Terms share a stem if one of theirs is the
-        same. None where the term is the only one of its group, and in what earlier versions wrote.
-    cue
-        How the term tells the group.
-    forms
-        The term in further :data:`CASES`, where a language pack words it: pairs of case and wording.
-    """
-
-    term: str
-    group: str
-    groups: tuple[str, ...]
+    term: str  # the wording that a prompt shows ("a Latina"); for no persona its name, which no prompt shows
+    group: str  # what the term belongs to; for an intersection the groups joined; for a baseline its name
+    groups: tuple[str, ...]  # the group in each crossed dimension, in their order; empty for a baseline
+    # What the term turns on, in one spelling; several are joined by +. Terms share a stem if one of theirs is the same.
+    # None where the term is the only one of its group, and in what earlier versions wrote.
     stem: str | None = None
-    cue: Cue = "label"
-    forms: tuple[tuple[str, str], ...] = ()
+    cue: Cue = "label"  # how the term tells the group
+    forms: tuple[tuple[str, str], ...] = ()  # in further CASES, if a language pack words it: case and wording
 
     @property
     def is_baseline(self) -> bool:
@@ -214,28 +197,15 @@ class Identity:
 
 @dataclass(frozen=True)
 class Dimension:
-    """What perceiver and experiencer may differ in; one dimension of a study or several crossed.
+    """What perceiver and experiencer may differ in; one dimension of a study or several crossed."""
 
-    Attributes
-    ----------
-    name
-        E.g. ``religion``, or ``race_ethnicity+religion`` for an intersection.
-    perceivers, experiencers
-        The identities of each side, baselines last.
-    in_group_pairs
-        For each crossed dimension the pairs (perceiver's group, experiencer's group) that share a group.
-    clusters
-        The cultural cluster of each group that has one.
-    placebo
-        Whether its groups are invented, or trivial: what δ is held against, and no δ of its own.
-    """
-
-    name: str
-    perceivers: tuple[Identity, ...]
+    name: str  # e.g. religion, or race_ethnicity+religion for an intersection
+    perceivers: tuple[Identity, ...]  # baselines last, as of experiencers
     experiencers: tuple[Identity, ...]
+    # for each crossed dimension the pairs (perceiver's group, experiencer's group) that share a group
     in_group_pairs: tuple[frozenset[tuple[str, str]], ...]
-    clusters: Mapping[str, str]
-    placebo: bool = False
+    clusters: Mapping[str, str]  # the cultural cluster of each group that has one
+    placebo: bool = False  # whether its groups are invented, or trivial: what δ is held against, and no δ of its own
 
     @property
     def stems(self) -> dict[str, str]:
@@ -287,19 +257,7 @@ def _placebos() -> dict[str, _Dimension]:
 def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tuple[Dimension, ...]:
     """Return dimensions of groups that do not exist, or do not matter: what δ is held against.
 
-    Parameters
-    ----------
-    wanted
-        How many sets of invented groups, drawn without replacement; or which sets, by name.
-    n_terms
-        Terms of each group, in the order of the file.
-    seed
-        Of the draw.
-
-    Raises
-    ------
-    StimulusError
-        If there are fewer sets, a set is unknown or named twice, or a group has fewer terms.
+    ``wanted`` is how many sets of invented groups, drawn without replacement, or which, by name.
 
     Examples
     --------
@@ -416,40 +374,17 @@ def _in_yaml(text: str) -> str:
 
 
 def load_dimensions(
-    study: str,
+    study: str,  # of data/identities.yaml
     *,
-    own: Path | None = None,
-    names: Sequence[str] | None = None,
+    own: Path | None = None,  # a user's YAML file of further dimensions, in the form of the packaged file's
+    names: Sequence[str] | None = None,  # which, in this order; a+b crosses two; None: all that are no intersections
     unspecified: bool = True,
     no_persona: bool = False,
-    cues: Sequence[str] | None = None,
-    perceiver_terms: int | None = None,
+    cues: Sequence[str] | None = None,  # keep only terms that tell their group by these
+    perceiver_terms: int | None = None,  # let perceivers have the first so many terms of each group
     experiencer_terms: int | None = None,
 ) -> tuple[Dimension, ...]:
     """Return the dimensions of a packaged study and of a user's own file, and intersections of them.
-
-    Parameters
-    ----------
-    study
-        A study of ``data/identities.yaml``: ``geneva``, ``hou2025`` or ``wide``; ``personas`` or ``us-them``.
-    own
-        A user's YAML file whose top level are further dimensions, in the form of the packaged file's dimensions.
-    names
-        Which dimensions, in this order; ``a+b`` crosses two. None takes all that are not intersections.
-    unspecified
-        Whether each side has the unspecified baseline.
-    no_persona
-        Whether perceivers have the baseline of no persona at all.
-    cues
-        Keep only terms that tell their group by these; None keeps all.
-    perceiver_terms, experiencer_terms
-        Let perceivers, or experiencers, have the first so many terms of each group; None takes all.
-
-    Raises
-    ------
-    StimulusError
-        If a name is unknown or given twice, a file is malformed, a term stands twice in a dimension, a group has no
-        terms, no or every pair of a dimension is in-group, or an intersection has no wording.
 
     Examples
     --------

@@ -28,8 +28,7 @@ from stimuli.prompts import Prompt, Scale
 from stimuli.yaml_files import read_yaml
 
 AFFECT_FILE: Final = Path(__file__).parent / "data" / "affect.yaml"
-TOTAL: Final = "total"
-"""In place of a subscale: all items."""
+TOTAL: Final = "total"  # in place of a subscale: all items
 
 Presentation: TypeAlias = Literal["single", "list"]
 
@@ -44,52 +43,24 @@ _IMAGINE: Final = 'Imagine that you are the person in this situation:\n"{}"\n\n'
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One statement or word of an inventory.
+    """One statement or word of an inventory."""
 
-    Attributes
-    ----------
-    item_id
-        Unique in its inventory; no prompt shows it.
-    text
-        What is rated, in one line.
-    subscale
-        The one subscale that it belongs to.
-    reverse
-        Whether it is keyed in reverse: an answer x counts low + high − x.
-    """
-
-    item_id: str
-    text: str
-    subscale: str
-    reverse: bool = False
+    item_id: str  # unique in its inventory; no prompt shows it
+    text: str  # what is rated, in one line
+    subscale: str  # the one that it belongs to
+    reverse: bool = False  # whether it is keyed in reverse: an answer x counts low + high − x
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """A questionnaire.
+    """A questionnaire."""
 
-    Attributes
-    ----------
-    name
-        What reports call it.
-    source
-        Where the items are from.
-    scale
-        Of an answer: every item has the same.
-    instruction
-        What is asked of every item, shown before it.
-    total
-        Whether a score over all items has a meaning.
-    items
-        In the file's order; two or more a subscale.
-    """
-
-    name: str
-    source: str
-    scale: Scale
-    instruction: str
-    total: bool
-    items: tuple[Item, ...]
+    name: str  # what reports call it
+    source: str  # where the items are from
+    scale: Scale  # of an answer: every item has the same
+    instruction: str  # what is asked of every item, shown before it
+    total: bool  # whether a score over all items has a meaning
+    items: tuple[Item, ...]  # in the file's order; two or more a subscale
 
     def __post_init__(self) -> None:
         """Raise StimulusError if an item stands twice, a subscale has one item, or there can be no total."""
@@ -165,17 +136,10 @@ class _File(BaseModel):
 def read_inventory(path: Path) -> Inventory:
     """Read an inventory.
 
-    Parameters
-    ----------
-    path
-        A YAML file with ``name``, ``source``, ``scale: {low, high, low_label, high_label}``, ``instruction``, ``total``
-        (false if left out) and ``items``, a list of ``{id, text, subscale, reverse}`` (``reverse`` false if left out).
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read; a key is unknown, missing or of the wrong kind; two items have one id or one text;
-        a subscale has one item; or ``total`` is true of the IRI, which has no total score.
+    A YAML file with ``name``, ``source``, ``scale: {low, high, low_label, high_label}``, ``instruction``, ``total``
+    (false if left out) and ``items``, a list of ``{id, text, subscale, reverse}`` (``reverse`` false if left out).
+    StimulusError if two items have one id or one text, a subscale has one item, or ``total`` is true of the IRI, which
+    has no total score.
     """
     body = _validated(_File, read_yaml(path), place=str(path))
     ends = _validated(_ScaleBody, body.scale, place=f"{path}: scale")
@@ -224,24 +188,7 @@ def load_affect() -> Inventory:
 def orders(n_items: int, n_orders: int, seed: int) -> npt.NDArray[np.int64]:
     """Return the orders in which items are shown: the file's own, then random ones, no two alike.
 
-    Parameters
-    ----------
-    n_items
-        Items of the inventory.
-    n_orders
-        Orders, the file's own included.
-    seed
-        Of the random ones. Asking for more orders changes none of the first.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (n_orders, n_items): which item, from 0, stands at each place.
-
-    Raises
-    ------
-    StimulusError
-        If ``n_orders`` is below 1, or more than so many items have.
+    Shape (n_orders, n_items): which item, from 0, stands at each place. More orders change none of the first.
 
     Examples
     --------
@@ -261,40 +208,16 @@ def orders(n_items: int, n_orders: int, seed: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class QuestionnaireSheet:
-    """One prompt's worth of an inventory, whoever fills it in.
-
-    Attributes
-    ----------
-    inventory
-        Whose items they are.
-    presentation
-        ``single``, one item and a number to answer; or ``list``, all items and lines to answer.
-    order
-        The number of the order, from 0.
-    items
-        Those shown, from first to last.
-    descending
-        Whether the scale is described from its high end.
-    """
+    """One prompt's worth of an inventory, whoever fills it in."""
 
     inventory: Inventory
-    presentation: Presentation
-    order: int
-    items: tuple[Item, ...]
-    descending: bool = False
+    presentation: Presentation  # `single`: one item and a number to answer; `list`: all items and lines to answer
+    order: int  # its number, from 0
+    items: tuple[Item, ...]  # those shown, from first to last
+    descending: bool = False  # whether the scale is described from its high end
 
     def prompt(self, perceiver: Identity, *, persona: str, situation: str = "") -> Prompt:
-        """Return the prompt in which a perceiver fills it in.
-
-        Parameters
-        ----------
-        perceiver
-            The identity that the model is given; none where its group is ``no persona``.
-        persona
-            The sentence that gives it, with ``{perceiver}``: ``PromptVariant.persona``.
-        situation
-            A narrative that the perceiver is told to imagine before it answers; empty for none.
-        """
+        """Return the prompt in which a perceiver fills it in, once it has imagined the situation, if there is one."""
         given = "" if perceiver.group == NO_PERSONA else persona.format(perceiver=perceiver.term)
         scale = self.inventory.scale
         ends = [f"{scale.low} ({scale.low_label})", f"{scale.high} ({scale.high_label})"]
@@ -311,23 +234,9 @@ class QuestionnaireSheet:
 def sheets(inventory: Inventory, *, presentation: str, n_orders: int, seed: int) -> tuple[QuestionnaireSheet, ...]:
     """Return the sheets that one perceiver fills in.
 
-    Parameters
-    ----------
-    inventory
-        What is asked.
-    presentation
-        ``single``: a sheet for each item, and since an item alone has no order, the second order describes the scale
-        from its high end. ``list``: a sheet for each order, with all items.
-    n_orders
-        Orders, the file's own included; at most 2 for ``single``: a third would be the first prompt again, and no
-        observation of its own.
-    seed
-        Of the orders of ``list``.
-
-    Raises
-    ------
-    StimulusError
-        If the presentation is unknown, or there are not so many orders.
+    ``single``: a sheet for each item, and since an item alone has no order, the second order describes the scale from
+    its high end; at most 2, since a third would be the first prompt again, and no observation of its own. ``list``: a
+    sheet for each order, with all items.
     """
     if presentation == "list":
         return tuple(
@@ -373,22 +282,9 @@ def read_list_answers(
 ) -> list[float | None]:
     r"""Read the answers of a ``list`` from lines such as ``1: 3``; when in doubt there is none.
 
-    Parameters
-    ----------
-    text
-        What the model wrote, without its thinking.
-    n_items
-        Items that were shown, numbered from 1.
-    low, high
-        The ends of the scale, whole numbers.
-    texts
-        The items' texts as they were shown: a line may then repeat its own item before the answer.
-
-    Returns
-    -------
-    list
-        Length ``n_items``, the answers by place, not keyed. None where no line answers the item, or one does so
-        unclearly, with a number that is not whole or not on the scale, or otherwise than another line.
+    The answers, not keyed, are by place. None where no line answers the item, or one does so unclearly, with a number
+    that is not whole or not on the scale, or otherwise than another line. A line may repeat its own item, as shown in
+    ``texts``, before the answer.
 
     Notes
     -----

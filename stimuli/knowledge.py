@@ -25,40 +25,19 @@ _REMEDY: Final = "strategy.knowledge.relations, and out of the templates that sh
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is known of the narratives of a run.
+    """What is known of the narratives of a run."""
 
-    Attributes
-    ----------
-    source
-        The path of the file as it was given.
-    texts
-        For each narrative's identifier, in the order of the run, the text of each relation that was asked for.
-    sha256
-        Of ``texts``: of what is used, not of the file.
-    """
-
-    source: str
+    source: str  # the path of the file as it was given
+    # for each narrative's identifier, in the order of the run, the text of each relation that was asked for
     texts: Mapping[str, Mapping[str, str]]
-    sha256: str
+    sha256: str  # of texts: of what is used, not of the file
 
 
 def read_knowledge(path: Path, narratives: Narratives, relations: Sequence[str]) -> Knowledge:
-    """Return the knowledge of the narratives of a run.
+    """Return the knowledge of the narratives of a run from a CSV or TSV file.
 
-    Parameters
-    ----------
-    path
-        A CSV file, or TSV if it ends in ``.tsv``, with the column ``narrative_id`` and one for each relation. It may
-        hold further columns, and narratives that the run does not ask about, whose cells may be empty.
-    narratives
-        Those that the run asks about.
-    relations
-        The relations to read, e.g. of :data:`RELATIONS`.
-
-    Raises
-    ------
-    StimulusError
-        If the file or a relation's column is missing, a narrative stands twice or is not there, or its cell is empty.
+    It has the column ``narrative_id`` and one for each relation. It may hold further columns, and narratives that the
+    run does not ask about, whose cells may be empty.
     """
     if not may_be_file(path):
         raise StimulusError(

@@ -29,10 +29,8 @@ from stimuli.yaml_files import read_yaml
 
 ENGLISH: Final = "en"
 FOLDER: Final = Path(__file__).parent / "data" / "languages"
-NAMING: Final = "nominative"
-"""The form that names an identity, in tables too: ``{perceiver}``, ``{experiencer}``."""
-NUMBER: Final = "number"
-"""The name, in patterns, of a number that may be a rating."""
+NAMING: Final = "nominative"  # the form that names an identity, in tables too: `{perceiver}`, `{experiencer}`
+NUMBER: Final = "number"  # the name, in patterns, of a number that may be a rating
 MARKS: Final = {
     "asked": "\ue000",
     "who": "\ue001",
@@ -46,8 +44,7 @@ MARKS: Final = {
 narrative; for a number that is accounted for as something else than a rating; for numbers that describe the scale; and
 before what stands in a box, and in an element that is called answer; and for whom the model is to be. No alphabet has
 these characters."""
-_SOURCE: Final = "geneva"
-"""The source of narratives that packs have the situations of."""
+_SOURCE: Final = "geneva"  # the source of narratives that packs have the situations of
 _NAME: Final = re.compile(r"<([a-z_]+)>")
 _MANY: Final = 3
 
@@ -96,82 +93,40 @@ class _Situation(StrictModel):
 class Replies(StrictModel):
     """How answers of a language are read, see :mod:`audit.asking.elicitation.phrases`.
 
-    Attributes
-    ----------
-    numbers
-        Number words, and what they stand for.
-    amounts
-        Words between and after numbers, and the English ones that stand for them: of, to, percent, points.
-    thousands
-        What separates thousands; "" if nothing does.
-    ordinals
-        Words before which a number with a full stop is an ordinal: "25. november" is no 25, where ordinals are so
-        written.
-    names
-        Alternatives by a name, which patterns hold as ``<name>``; a name's alternatives may hold those above it.
-    ratings
-        Patterns of whole sentences that state a rating, each with ``<number>`` once.
-    labels
-        Those of sentences that call their number the rating: one at the end counts for more than unexplained numbers
-        before it.
-    closing
-        Those of sentences that call it the last word: ratings before it do not count.
-    told
-        Those of a whole response that tells how much the person felt; their number is a plain one.
-    rivals
-        Patterns of sentences that may rate something else, which a label does not outweigh.
-    asking
-        Patterns of questions without a number that may come right before a rating: they ask for it.
-    remarks
-        Patterns of sentences without a number that leave the rating before them as it is: reasons, the story, thanks.
-        The sentence right after a rating must be one of them.
-    denials
-        Patterns of others that take back, or deny, the rating before them, or may speak of it.
-    revisions
-        Patterns of what may begin to revise a rating, looked for in the unfinished sentence at the end of a cut text.
-    reasoning
-        Patterns of a first sentence after which a text thinks: if it is cut, its answer may not have begun.
-    lowest, highest
-        Patterns of a ``<number>`` that is called an end of the scale.
-    others
-        Those of sentences, with or without a number, that name another emotion than was asked about.
-    mentions
-        Patterns of numbers that are accounted for as something else than a rating: times, ages, counts.
-    people
-        Terms of people whom the model may be asked to be.
-    emotions
-        Words of emotions, which count as asked about where it is not told which one was.
-    further
-        Words beside those of ``amounts`` that may go on with a number: a text that was cut before them has none.
-    refusals
-        Patterns of what declines the task, wherever it stands.
-
     Patterns may hold :data:`MARKS` as names, too.
     """
 
-    numbers: dict[Text, Annotated[int, Field(ge=0, le=1000)]]
-    amounts: dict[Text, Text]
-    thousands: str
+    numbers: dict[Text, Annotated[int, Field(ge=0, le=1000)]]  # number words, and what they stand for
+    amounts: dict[Text, Text]  # words between and after numbers, and their English: of, to, percent, points
+    thousands: str  # what separates thousands; "" if nothing does
+    # words before which a number with a full stop is an ordinal: "25. november" is no 25, where ordinals are so written
     ordinals: tuple[Text, ...] = ()
+    # alternatives by a name, which patterns hold as <name>; a name's alternatives may hold those above it
     names: dict[Text, tuple[Text, ...]] = Field(default_factory=dict)
-    ratings: tuple[Text, ...] = Field(min_length=1)
+    ratings: tuple[Text, ...] = Field(min_length=1)  # of sentences that state a rating, each with <number> once
+    # of sentences that call their number the rating: one at the end counts for more than unexplained ones before
     labels: tuple[Text, ...] = ()
-    closing: tuple[Text, ...] = ()
-    told: tuple[Text, ...] = ()
-    rivals: tuple[Text, ...] = ()
-    asking: tuple[Text, ...] = ()
+    closing: tuple[Text, ...] = ()  # of sentences that call it the last word: ratings before it do not count
+    told: tuple[Text, ...] = ()  # of a whole response that tells how much the person felt; their number is a plain one
+    rivals: tuple[Text, ...] = ()  # of sentences that may rate something else, which a label does not outweigh
+    asking: tuple[Text, ...] = ()  # of questions without a number that may come right before a rating: they ask for it
+    # Of sentences without a number that leave the rating before them as it is: reasons, the story, thanks. The sentence
+    # right after a rating must be one of them.
     remarks: tuple[Text, ...] = ()
-    denials: tuple[Text, ...] = ()
+    denials: tuple[Text, ...] = ()  # of others that take back, or deny, the rating before them, or may speak of it
+    # of what may begin to revise a rating, looked for in the unfinished sentence at the end of a cut text
     revisions: tuple[Text, ...] = ()
+    # of a first sentence after which a text thinks: if it is cut, its answer may not have begun
     reasoning: tuple[Text, ...] = ()
-    lowest: tuple[Text, ...] = ()
+    lowest: tuple[Text, ...] = ()  # of a <number> that is called an end of the scale
     highest: tuple[Text, ...] = ()
-    others: tuple[Text, ...] = ()
-    mentions: tuple[Text, ...] = ()
-    people: tuple[Text, ...] = ()
-    emotions: tuple[Text, ...] = ()
+    others: tuple[Text, ...] = ()  # of sentences, with or without a number, that name another emotion
+    mentions: tuple[Text, ...] = ()  # of numbers that are something else than a rating: times, ages, counts
+    people: tuple[Text, ...] = ()  # terms of people whom the model may be asked to be
+    emotions: tuple[Text, ...] = ()  # words of emotions, which count as asked about where it is not told which one was
+    # words beside those of amounts that may go on with a number: a text that was cut before them has none
     further: tuple[Text, ...] = ()
-    refusals: tuple[Text, ...] = Field(min_length=1)
+    refusals: tuple[Text, ...] = Field(min_length=1)  # patterns of what declines the task, wherever it stands
 
     @model_validator(mode="after")
     def _can_be_read(self) -> Replies:
@@ -247,21 +202,11 @@ class _Pack(StrictModel):
 
 @dataclass(frozen=True)
 class LanguagePack:
-    """What prompts are made of, in one language.
+    """What prompts are made of, in one language."""
 
-    Attributes
-    ----------
-    code
-        E.g. ``de``.
-    name
-        What the language is called in English.
-    sha256
-        Of the pack's file.
-    """
-
-    code: str
-    name: str
-    sha256: str
+    code: str  # e.g. de
+    name: str  # what the language is called in English
+    sha256: str  # of the pack's file
     _content: _Pack
 
     @property
@@ -298,13 +243,7 @@ class LanguagePack:
         ]
 
     def variant(self, variant: PromptVariant) -> PromptVariant:
-        """Return a prompt variant in this language.
-
-        Raises
-        ------
-        StimulusError
-            If the pack has no translation of a text of it.
-        """
+        """Return a prompt variant in this language."""
         parts = {part: self._text(getattr(variant, part), variant, part) for part in ("persona", "system", "user")}
         if (scale := variant.scale) is not None:
             ends = {
@@ -316,13 +255,7 @@ class LanguagePack:
         return replace(variant, **parts, scale=scale)
 
     def beginning(self, begun: str) -> str:
-        """Return what an answer is begun with in this language; what already is in it stays.
-
-        Raises
-        ------
-        StimulusError
-            If the pack has no such beginning.
-        """
+        """Return what an answer is begun with in this language; what already is in it stays."""
         own = self._texts
         if not begun or begun in own.values():
             return begun
@@ -335,13 +268,7 @@ class LanguagePack:
         return own[begun]
 
     def dimension(self, dimension: Dimension) -> Dimension:
-        """Return a dimension whose identities are worded in this language; groups keep their English names.
-
-        Raises
-        ------
-        StimulusError
-            If the pack lacks a term, or words two of one side alike.
-        """
+        """Return a dimension whose identities are worded in this language; groups keep their English names."""
         sides: list[tuple[Identity, ...]] = []
         for identities in (dimension.perceivers, dimension.experiencers):
             terms = (each.term for each in identities if each.group != NO_PERSONA)
@@ -371,13 +298,7 @@ class LanguagePack:
         return replace(identity, term=own.forms[NAMING], stem=stem, forms=others)
 
     def narratives(self, narratives: Narratives) -> Narratives:
-        """Return narratives told in this language; the identifiers stay. Others are left out where it lacks them.
-
-        Raises
-        ------
-        StimulusError
-            If the pack lacks one of them, or has it of another English text.
-        """
+        """Return narratives told in this language; the identifiers stay. Others are left out where it lacks them."""
         if narratives.source != _SOURCE:
             raise StimulusError(
                 f"stimuli.source={narratives.source}: {self._lacks('text of its narratives')}; it has the situations "
@@ -448,11 +369,6 @@ def languages() -> tuple[str, ...]:
 def load_language(code: str) -> LanguagePack | None:
     """Return the pack of a language; None for English, which the package is written in.
 
-    Raises
-    ------
-    StimulusError
-        If there is none, or its file is malformed.
-
     Examples
     --------
     >>> german = load_language("de")
@@ -468,13 +384,7 @@ def load_language(code: str) -> LanguagePack | None:
 
 @cache
 def read_pack(path: Path) -> LanguagePack:
-    """Read a language pack's file.
-
-    Raises
-    ------
-    StimulusError
-        If it is malformed: names the place.
-    """
+    """Read a language pack's file."""
     content = read_yaml(path)
     try:
         pack = _Pack.model_validate(content)

@@ -15,45 +15,27 @@ from stimuli.prompts import PromptCell, PromptGrid
 
 OWN: Final = "own"
 WRONG: Final = "wrong"
-LEAST: Final = 60
-"""Narratives that are asked about by default, at least: how often so few decide, see docs/statistics.md."""
+LEAST: Final = 60  # narratives asked about by default, at least: how often so few decide, see docs/statistics.md
 _OPPOSITE: Final = {"positive": "negative", "negative": "positive"}
 NOBODY: Final = Identity("a person", UNSPECIFIED, ())
 
 
 @dataclass(frozen=True, slots=True)
 class Manipulated:
-    """A prompt without identity.
-
-    Attributes
-    ----------
-    cell
-        What it shows.
-    narrative_id
-        The narrative that it is made of: one of the run's, or another one of the source.
-    kind
-        ``own`` (its own emotion is asked about), ``wrong`` (another one, of the opposite valence where there is one),
-        or, of a situation written in several intensities, ``mild`` or ``strong``.
-    """
+    """A prompt without identity."""
 
     cell: PromptCell
-    narrative_id: str
+    narrative_id: str  # of one of the run's narratives, or another one of the source
+    # `own` (its own emotion is asked about), `wrong` (another one, of the opposite valence where there is one), or, of
+    # a situation written in several intensities, `mild` or `strong`
     kind: str
 
 
 def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NOBODY) -> Iterator[Manipulated]:
     """Yield prompts without perceiver and experiencer, of the run's narratives and, where these are few, of others.
 
-    Parameters
-    ----------
-    grid
-        The run's.
-    size
-        Narratives, at least: all of the run's, and as many others of the source as are missing and as there are.
-    seed
-        Of the draw of others, and of the wrong emotions.
-    nobody
-        Who stands for the experiencer.
+    ``size`` is how many narratives, at least: all of the run's, and as many others of the source as are missing and as
+    there are. ``nobody`` stands for the experiencer.
 
     Notes
     -----

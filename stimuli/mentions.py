@@ -10,19 +10,13 @@ from stimuli.identities import Dimension
 from stimuli.narratives import WORDINGS, Narratives
 
 _ARTICLE: Final = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
-_SHORTEST: Final = 3
-"""Letters of a group's name that is looked for by itself: two may be any word."""
+_SHORTEST: Final = 3  # letters of a group's name that is looked for by itself: two may be any word
 
 
 def remarks(narratives: Narratives | None, dimensions: Sequence[Dimension]) -> tuple[str, ...]:
     """Return what to know of a user's own narratives before a model is asked about them, each in a line.
 
-    Parameters
-    ----------
-    narratives
-        None where none are asked about.
-    dimensions
-        Whose groups the narratives must not name. Groups that are invented are left out.
+    Narratives must not name the groups of ``dimensions``, except for invented ones.
 
     Examples
     --------

@@ -38,12 +38,9 @@ GENEVA20_FILE: Final = _DATA / "geneva20_narratives.csv"
 _WORDS: Final = ("emotion_noun", "emotion_adjective")
 _NO_VALUE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null"})
 """What R, pandas, spreadsheets and data banks write where there is no value."""
-_SHOWN: Final = 50
-"""Letters of a text that a message shows."""
-_PLACES: Final = 50
-"""Rows that a message names beside the first."""
-INTENSITIES: Final = ("mild", "middle", "strong")
-"""The intensities that each situation of ``geneva20`` is written in."""
+_SHOWN: Final = 50  # letters of a text that a message shows
+_PLACES: Final = 50  # rows that a message names beside the first
+INTENSITIES: Final = ("mild", "middle", "strong")  # the intensities that each situation of `geneva20` is written in
 HOU2025_COUNTS: Final = {
     "anger": 550, "disgust": 550, "fear": 550, "sadness": 550, "boredom": 550, "joy": 550, "pride": 550,
     "trust": 550, "relief": 550, "surprise": 550, "guilt": 275, "shame": 275,
@@ -75,11 +72,7 @@ def emotion_valence() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Narrative:
-    """One situation in which somebody felt an emotion; a wording that the source lacks is empty.
-
-    ``situation`` is what narratives of one event in several intensities share, ``intensity`` which of
-    :data:`INTENSITIES` it was written for; both are empty where the source has no such design.
-    """
+    """One situation in which somebody felt an emotion; a wording that the source lacks is empty."""
 
     narrative_id: str
     emotion: str
@@ -87,8 +80,8 @@ class Narrative:
     neutral: str
     first_person: str
     third_person: str
-    situation: str = ""
-    intensity: str = ""
+    situation: str = ""  # what narratives of one event in several intensities share
+    intensity: str = ""  # which of INTENSITIES it was written for
 
     def wording(self, name: str, *, experiencer: str = "the person") -> str:
         """Return the text in one of :data:`WORDINGS`, with these words in the experiencer's place, if it has one."""
@@ -97,33 +90,16 @@ class Narrative:
 
 @dataclass(frozen=True)
 class Narratives:
-    """The narratives of a run and where they came from.
+    """The narratives of a run and where they came from."""
 
-    Attributes
-    ----------
-    source
-        ``geneva``, ``hou2025``, ``csv`` or ``conversations``.
-    narratives
-        In the order of their file.
-    n_available
-        How many the source holds for the emotions asked, of which ``narratives`` may be a subset.
-    sha256
-        Of the texts, identifiers and emotion words of ``narratives``, in their order.
-    said
-        What was taken for words of emotions that a user's file does not give: a line for each emotion.
-    others
-        What else the source holds, in the order of its file; no part of the run, and not kept with it.
-    n_not_asked
-        Utterances of a corpus that have an emotion and are only shown, since they are marks alone, as "!" is.
-    """
-
-    source: str
-    narratives: tuple[Narrative, ...]
-    n_available: int
-    sha256: str
-    said: tuple[str, ...] = ()
+    source: str  # geneva, hou2025, csv or conversations
+    narratives: tuple[Narrative, ...]  # in the order of their file
+    n_available: int  # in the source for the emotions asked, of which narratives may be a subset
+    sha256: str  # of the texts, identifiers and emotion words, in their order
+    said: tuple[str, ...] = ()  # what was taken for words of emotions that a user's file lacks: a line each
+    # what else the source holds, in the order of its file; no part of the run, and not kept with it
     others: tuple[Narrative, ...] = field(default=(), repr=False, compare=False)
-    n_not_asked: int = 0
+    n_not_asked: int = 0  # utterances that have an emotion and are only shown, since they are marks alone
 
     @property
     def remark(self) -> str:
@@ -165,45 +141,24 @@ def load_narratives(
 ) -> Narratives:
     """Return the narratives of a source, or an emotion-stratified random subset of them.
 
-    Parameters
-    ----------
-    source
-        ``geneva`` or ``geneva20`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv`` (a user's
-        file).
-    path
-        The folder or file; not for the packaged ones.
-    columns
-        For ``csv``: the file's column for each of ``narrative_id emotion neutral first_person third_person
-        emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier. The last
-        two are also taken from columns of these names, and from one row of an emotion for its others; see
-        :func:`stimuli.emotion_names.words_of_emotion` for what is taken where there are none.
-    emotions
-        Keep only these, in the source's order; None keeps all.
-    situations_per_emotion
-        Draw so many of each emotion without replacement, each emotion from its own random stream, so that leaving
-        out an emotion changes no other's draw. None keeps all.
-    seed
-        Of the draw.
-    intensity
-        Of ``geneva20``: ``mild``, ``middle`` or ``strong``, or ``rotate``: each situation in one of them, every third
-        of an emotion's situations in the same. Never in several, since versions of one event are no independent
-        narratives.
-    shown
-        For ``csv``: the wording that prompts show, whose texts are checked: told by the experiencer or, in the third
-        person, with a place for them; see :mod:`stimuli.person`. None checks none. Packaged texts are so by their
-        tests, and those of the study by its own columns.
-    third_person_fits
-        Whether ``prompt=3-person`` is a remedy where such a text is refused: what is asked is a rating.
-    missing
-        For ``csv``: what stands for an empty cell.
+    ``source`` is ``geneva`` or ``geneva20`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv``
+    (a user's file). ``columns`` has the file's column for each of ``narrative_id emotion neutral first_person
+    third_person emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier.
+    The last two are also taken from columns of these names, and from one row of an emotion for its others; see
+    :func:`stimuli.emotion_names.words_of_emotion` for what is taken where there are none.
 
-    Raises
-    ------
-    StimulusError
-        If a file or column is missing, a file is not UTF-8, a cell is empty, an identifier or a column that is read
-        stands twice, an emotion is unknown or has too few situations, or no emotion is asked for. Of a user's file also
-        if a cell has no letter or stands for no value, an emotion is spelt in two ways, two rows tell the same, or a
-        text that is shown is of nobody whom a prompt could name.
+    ``situations_per_emotion`` are drawn without replacement, each emotion from its own random stream, so that leaving
+    out an emotion changes no other's draw. ``intensity`` is of ``geneva20``: ``mild``, ``middle`` or ``strong``, or
+    ``rotate``: each situation in one of them, every third of an emotion's situations in the same. Never in several,
+    since versions of one event are no independent narratives.
+
+    ``shown`` is the wording of a user's file that prompts show, whose texts are checked: told by the experiencer or, in
+    the third person, with a place for them; see :mod:`stimuli.person`. Packaged texts are so by their tests, and those
+    of the study by its own columns. ``third_person_fits`` says whether ``prompt=3-person`` is a remedy where such a
+    text is refused. ``missing`` is what stands for an empty cell.
+
+    StimulusError for what a user can mend: also a cell that stands for no value, an emotion that is spelt in two ways,
+    two rows that tell the same, and a text of nobody whom a prompt could name.
 
     Examples
     --------
@@ -245,11 +200,6 @@ def geneva20_versions() -> list[Narrative]:
 def in_intensity(versions: Sequence[Narrative], intensity: str) -> list[Narrative]:
     """Return each situation in one of its intensities; see :func:`load_narratives`.
 
-    Raises
-    ------
-    StimulusError
-        If the intensity is unknown.
-
     Examples
     --------
     >>> versions = geneva20_versions()
@@ -275,13 +225,7 @@ def in_intensity(versions: Sequence[Narrative], intensity: str) -> list[Narrativ
 def choose_narratives(
     source: str, rows: Sequence[Narrative], *, emotions: Sequence[str] | None, per_emotion: int | None, seed: int
 ) -> Narratives:
-    """Return the narratives of some emotions, or a random subset of each; see :func:`load_narratives`.
-
-    Raises
-    ------
-    StimulusError
-        If an emotion is unknown or has too few narratives.
-    """
+    """Return the narratives of some emotions, or a random subset of each; see :func:`load_narratives`."""
     if emotions is not None:
         known = {r.emotion for r in rows}
         for emotion in emotions:
@@ -393,14 +337,7 @@ def _read_csv(
 def _check_own(
     read: Sequence[tuple[str, Mapping[str, str]]], path: Path, named: Mapping[str, str | Sequence[str]]
 ) -> None:
-    """Refuse what a model would be shown and nobody meant: no value, two spellings of one emotion, a row given twice.
-
-    Raises
-    ------
-    StimulusError
-        If a cell says that there is no value or has no letter, or a row differs from an earlier one in its spelling or
-        its identifier alone.
-    """
+    """Refuse what nobody meant a model to see: no value, two spellings of one emotion, a row given twice."""
     faults = Faults(str(path))
     spelt: dict[str, tuple[str, str]] = {}
     told: dict[tuple[str, ...], str] = {}
@@ -429,8 +366,7 @@ def _check_own(
         twin = told.setdefault(texts, cells["narrative_id"])
         if twin != cells["narrative_id"]:
             faults.add(
-                place,
-                f"narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them",
+                place, f"narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them"
             )
     faults.check()
 

@@ -21,12 +21,9 @@ PairsAsked: TypeAlias = Literal["balanced", "all"]
 DRAW: Final = "balanced"
 """What this draw is called in a run's identity, whose narratives, identities and seed determine it: another rule needs
 another name."""
-MOST: Final = 3
-"""Other groups that a perceiver is asked about, at most: more add little to a narrative (see above)."""
-FEWEST: Final = 3
-"""Of fewer other groups, all are asked about."""
-BASELINES_EVERY: Final = 2
-"""Of so many narratives in a row, pairs with a baseline are asked about in one."""
+MOST: Final = 3  # other groups that a perceiver is asked about, at most: more add little to a narrative (see above)
+FEWEST: Final = 3  # of fewer other groups, all are asked about
+BASELINES_EVERY: Final = 2  # of so many narratives in a row, pairs with a baseline are asked about in one
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 _Combination: TypeAlias = tuple[str, ...]
@@ -44,10 +41,7 @@ def n_drawn(n_others: int) -> int:
 
 
 def can_be_drawn(dimension: Dimension) -> bool:
-    """Whether a draw leaves pairs out: groups are the same on both sides, each its own in-group, and they are many.
-
-    Other relations (clusters, listed pairs, sides with other groups) are asked in all pairs.
-    """
+    """Whether a draw leaves pairs out: many groups, the same on both sides, each its own in-group."""
     groups = _groups(dimension)
     if groups is None:
         return False
@@ -55,21 +49,7 @@ def can_be_drawn(dimension: Dimension) -> bool:
 
 
 def drawn_pairs(dimension: Dimension, n_narratives: int, *, seed: int) -> Mask:
-    """Say which pairs each narrative is asked about.
-
-    Parameters
-    ----------
-    dimension
-        For which :func:`can_be_drawn`.
-    n_narratives
-        In the order of the grid.
-    seed
-        Of the draw.
-
-    Returns
-    -------
-    array
-        Shape (P, E, N).
+    """Say which pairs each narrative is asked about, shape (P, E, N), narratives in the order of the grid.
 
     Notes
     -----

@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from stimuli.words import capital
 from stimuli.yaml_files import read_yaml
 
-PLACE: Final = re.compile(r"\{[Ee]xperiencer\}")
-"""Where the words for the experiencer stand in a text in the third person."""
+PLACE: Final = re.compile(r"\{[Ee]xperiencer\}")  # where the experiencer stands in a text in the third person
 _FILE: Final = Path(__file__).parent / "data" / "person.yaml"
 _QUOTED: Final = re.compile(
     # Marks that open also where nothing closes them: until the paragraph ends, as speech of several paragraphs is set.
@@ -27,15 +27,13 @@ _QUOTED: Final = re.compile(
     re.MULTILINE,
 )
 """What somebody says in a text, which tells nothing of who tells the text; an apostrophe within a word ends nothing."""
-_SAID: Final = " . \N{OBJECT REPLACEMENT CHARACTER} "
-"""Stands for what was in quotation marks, and ends a sentence."""
+_SAID: Final = " . \N{OBJECT REPLACEMENT CHARACTER} "  # stands for what was in quotation marks, and ends a sentence
 _SET_OFF: Final = re.compile(
     rf"(?::(?!\d|//|-?[()]|-?[DP]\b)|[—―]|(?<!\w)–|–(?!\w)|(?<!\S)-(?=\s))(?!\s*{re.escape(_SAID.strip())})\s*.*"
 )
 """What may be another's words without quotation marks: after "Boss:", a colon or a dash, until the line ends."""
 _ARTICLE: Final = re.compile(r"(?<!\w)(?:an?|the)\s+\{experiencer\}", re.IGNORECASE)
-_BEGINS: Final = r"(?:\A|[.!?…][\"”’)\]]{0,9}\s|\n)\W{0,20}"
-"""What a word stands behind that begins a sentence."""
+_BEGINS: Final = r"(?:\A|[.!?…][\"”’)\]]{0,9}\s|\n)\W{0,20}"  # what a word stands behind that begins a sentence
 
 
 def in_first_person(text: str) -> bool:
@@ -105,7 +103,7 @@ def placed(text: str, experiencer: str) -> str:
 
     def put(found: re.Match[str]) -> str:
         begins = found[0][1] == "E" or re.search(rf"{_BEGINS}\Z", text[: found.start()])
-        return experiencer[:1].upper() + experiencer[1:] if begins else experiencer
+        return capital(experiencer) if begins else experiencer
 
     return PLACE.sub(put, text)
 

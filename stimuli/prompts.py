@@ -27,6 +27,7 @@ from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
 from stimuli.pairs import Mask
 from stimuli.person import PLACE
+from stimuli.words import capital
 from stimuli.yaml_files import may_be_file, read_text
 
 _PERSONA_FIELDS: Final = frozenset({"perceiver"})
@@ -59,75 +60,29 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whose emotion a rating is asked of, in the prompt's own words: an answer may repeat them.
+    """Whose emotion a rating is asked of, in the prompt's own words: an answer may repeat them."""
 
-    Attributes
-    ----------
-    experiencer
-        The person in the narrative.
-    emotions
-        The emotion's noun and adjective, those that there are.
-    perceiver
-        Who the model is to be; empty where it has no persona.
-    """
-
-    experiencer: str
-    emotions: tuple[str, ...]
-    perceiver: str = ""
+    experiencer: str  # the person in the narrative
+    emotions: tuple[str, ...]  # the emotion's noun and adjective, those that there are
+    perceiver: str = ""  # who the model is to be; empty where it has no persona
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked: a system and a user message, either of which may be empty of identity.
+    """What a model is asked: a system and a user message, either of which may be empty of identity."""
 
-    Attributes
-    ----------
-    system
-        The system message; may be empty.
-    user
-        The last message, which the model answers.
-    turns
-        What was said between the two, in order: the role (``user`` or ``assistant``) and the text.
-    begun
-        What the model is made to begin its answer with; empty where it begins as it likes.
-    question
-        Whose emotion is asked about; None where it is not told. It is no part of what the model reads.
-    thinks
-        Whether the model writes its thought now, and not yet its answer.
-    thought
-        What it has thought before its answer; None where it has not.
-    """
-
-    system: str
-    user: str
-    turns: tuple[tuple[str, str], ...] = ()
-    begun: str = ""
-    question: Question | None = None
-    thinks: bool = False
-    thought: str | None = None
+    system: str  # may be empty
+    user: str  # the last message, which the model answers
+    turns: tuple[tuple[str, str], ...] = ()  # what was said between the two: role (user or assistant) and text
+    begun: str = ""  # what the model is made to begin its answer with
+    question: Question | None = None  # whose emotion is asked about; no part of what the model reads
+    thinks: bool = False  # whether the model writes its thought now, and not yet its answer
+    thought: str | None = None  # what it has thought before its answer; None where it has not
 
 
 @dataclass(frozen=True, slots=True)
 class PromptVariant:
     """A way of asking: templates, the narrative's wording and, where a rating is asked for, the scale.
-
-    Attributes
-    ----------
-    name
-        The variant, e.g. ``persona-1``; the value of the column ``variant``.
-    persona
-        The sentence that gives the model its identity, with ``{perceiver}``. Left out where there is no persona.
-    system
-        The system message, with ``{persona}``, and the scale's and emotion's placeholders.
-    user
-        The user message, with ``{experiencer}`` (or ``{Experiencer}`` to begin a sentence) and ``{narrative}``
-        (``{Narrative}`` has the experiencer in place of a leading "The person", unless the text says where they
-        stand).
-    narrative
-        Which wording of the narratives is shown.
-    scale
-        The rating scale; None where no rating of an emotion is asked for: templates then need not name the emotion,
-        and cannot show a scale.
 
     Examples
     --------
@@ -150,11 +105,14 @@ class PromptVariant:
     'A Christian says: I lost my dog. How much sadness did they feel?'
     """
 
-    name: str
-    persona: str
-    system: str
+    name: str  # e.g. persona-1; the value of the column `variant`
+    persona: str  # the sentence that gives the model its identity, with {perceiver}; left out where there is no persona
+    system: str  # with {persona}, and the scale's and emotion's placeholders
+    # With {experiencer} (or {Experiencer} to begin a sentence) and {narrative} ({Narrative} has the experiencer in
+    # place of a leading "The person", unless the text says where they stand).
     user: str
-    narrative: str
+    narrative: str  # which wording of the narratives is shown
+    # None where no rating of an emotion is asked for: templates then need not name the emotion, and cannot show a scale
     scale: Scale | None
 
     def __post_init__(self) -> None:
@@ -200,20 +158,10 @@ class PromptVariant:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def reworded(self, number: int, **templates: str) -> PromptVariant:
-        """Return the variant in another wording of some of its templates.
+        """Return the variant in another wording (its number from 1) of some of its templates.
 
-        Parameters
-        ----------
-        number
-            The wording's, from 1, for messages.
-        templates
-            ``persona``, ``system`` or ``user``: each shows what the original shows, in other words; the experiencer may
-            begin a sentence or not.
-
-        Raises
-        ------
-        StimulusError
-            If a template cannot be filled, or does not show the same placeholders as the original.
+        Each of ``persona``, ``system`` and ``user`` shows what the original shows, in other words; the experiencer may
+        begin a sentence or not. StimulusError if it does not show the same placeholders.
         """
 
         def of(template: str, place: str) -> set[str]:
@@ -241,9 +189,9 @@ class PromptVariant:
             "emotion_noun": narrative.words.noun,
             "emotion_adjective": narrative.words.adjective,
             "experiencer": experiencer.term,
-            "Experiencer": _capitalised(experiencer.term),
+            "Experiencer": capital(experiencer.term),
             "narrative": text,
-            "Narrative": text if has_own else _capitalised(experiencer.term) + text.removeprefix(_THE_PERSON),
+            "Narrative": text if has_own else capital(experiencer.term) + text.removeprefix(_THE_PERSON),
             **{f"experiencer_{case}": form for case, form in experiencer.forms},
         }
 
@@ -269,26 +217,8 @@ def _shown(scale: Scale) -> dict[str, str]:
 _THE_PERSON: Final = "The person"
 
 
-def _capitalised(term: str) -> str:
-    return term[:1].upper() + term[1:]
-
-
 def placeholders(template: str, known: Collection[str], *, place: str) -> set[str]:
-    """Return the placeholders of a template.
-
-    Parameters
-    ----------
-    template
-        Text with ``{name}``.
-    known
-        What may stand in it.
-    place
-        Where it comes from, for messages.
-
-    Raises
-    ------
-    StimulusError
-        If the template cannot be read or has another placeholder.
+    """Return the placeholders of a template; StimulusError, which names the place, if one is not ``known``.
 
     Examples
     --------
@@ -316,16 +246,6 @@ def placeholders(template: str, known: Collection[str], *, place: str) -> set[st
 def in_any_case(template: str, known: Collection[str], *, place: str) -> set[str]:
     """Return the placeholders of a template, where an identity in another grammatical form counts as the identity.
 
-    Parameters
-    ----------
-    template, known, place
-        As of :func:`placeholders`.
-
-    Raises
-    ------
-    StimulusError
-        As :func:`placeholders`.
-
     Examples
     --------
     >>> in_any_case("Du spielst die Rolle {perceiver_genitive}.", {"perceiver"}, place="mine")
@@ -348,11 +268,6 @@ def read_published_variant(variant: str, path: Path) -> PromptVariant:
     """Return a prompt variant in the exact wording of Hou et al. (2025), read from the user's copy of ``const.py``.
 
     The file is parsed to its syntax tree and never run.
-
-    Raises
-    ------
-    StimulusError
-        If the variant is unknown, or the file is not Python or lacks a string that the variant needs.
     """
     if variant not in PUBLISHED_VARIANTS:
         raise StimulusError(f"prompt.variant={variant!r}: {suggest(variant, PUBLISHED_VARIANTS)}")
@@ -440,28 +355,10 @@ class PromptGrid(Sequence[PromptCell]):
     """The perceivers with experiencers, narratives and wordings of every dimension, computed on demand.
 
     Wordings vary slowest within a dimension: a wording's system message is what its prompts begin with. Then vary
-    perceivers, experiencers, and fastest narratives, an emotion's together.
-
-    Parameters
-    ----------
-    dimensions
-        In the order of the grid.
-    narratives
-        Shown to each pair; must have the wording and the emotion words that the variant asks for.
-    variant
-        The way of asking.
-    paraphrases
-        The same in other wordings, of which it is number 0; see :meth:`PromptVariant.reworded`.
-    drawn
-        Dimension → which pairs each narrative is asked about, shape (P, E, N), narratives in the order of the grid; all
-        of a dimension that is not named. See :func:`~stimuli.pairs.drawn_pairs`.
-
-    Raises
-    ------
-    StimulusError
-        If a narrative lacks the wording or the emotion word that a template shows.
-    ValueError
-        If a draw has another shape.
+    perceivers, experiencers, and fastest narratives, an emotion's together. Number 0 of the wordings is the ``variant``
+    itself, the others are ``paraphrases``. ``drawn`` has, by dimension, which pairs each narrative is asked about,
+    shape (P, E, N); all of a dimension that is not named. StimulusError if a narrative lacks the wording or the emotion
+    word that a template shows.
 
     Examples
     --------
@@ -580,7 +477,7 @@ class PromptGrid(Sequence[PromptCell]):
 
 def _check_narrative(narrative: Narrative, variant: PromptVariant) -> None:
     """Refuse a narrative that lacks what a variant puts into prompts beside its text."""
-    for field in variant.emotion_fields - {"emotion"}:
+    for field in sorted(variant.emotion_fields - {"emotion"}):  # the same one is named in every process
         kind = field.removeprefix("emotion_")
         if not getattr(narrative.words, kind):
             raise StimulusError(

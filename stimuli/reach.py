@@ -7,8 +7,7 @@ from typing import Final
 
 from stimuli.identities import CROSS, Dimension
 
-LEAST_GROUPS: Final = 5
-"""Of fewer groups nothing is said about groups: the test takes them for a sample, see docs/statistics.md."""
+LEAST_GROUPS: Final = 5  # fewer are no sample for the test, so nothing is said about groups: docs/statistics.md
 
 
 def reach_remarks(dimensions: Sequence[Dimension]) -> list[str]:

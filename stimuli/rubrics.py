@@ -18,24 +18,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import (
-    Field,
-    StrictInt,
-    StringConstraints,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, StrictInt, StringConstraints, ValidationError, field_validator, model_validator
 
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, place_of
 from stimuli.prompts import Prompt, Scale, placeholders
 from stimuli.strict import StrictModel
+from stimuli.words import capital
 from stimuli.yaml_files import at_line, read_yaml
 
 RUBRICS_FILE: Final = Path(__file__).parent / "data" / "rubrics.yaml"
-PACKAGED: Final = "packaged"
-"""The source file of the rubrics that come with the package."""
+PACKAGED: Final = "packaged"  # the source file of the rubrics that come with the package
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _IS_A_NAME: Final = "a name is a lower-case letter a-z, then letters, digits and underscores"
@@ -49,26 +42,14 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class Criterion(StrictModel):
-    """What a reply is judged on.
+    """What a reply is judged on."""
 
-    Attributes
-    ----------
-    question
-        About one reply.
-    low, high
-        Ends of the scale, whole numbers.
-    low_label, high_label
-        What each end is called.
-    which
-        The question about two replies; empty where the rubric compares none.
-    """
-
-    question: Text
-    low: StrictInt
+    question: Text  # about one reply
+    low: StrictInt  # ends of the scale
     high: StrictInt
-    low_label: Text
+    low_label: Text  # what each end is called
     high_label: Text
-    which: str = ""
+    which: str = ""  # the question about two replies; empty where the rubric compares none
 
     @model_validator(mode="after")
     def _has_a_scale(self) -> Criterion:
@@ -82,33 +63,15 @@ class Criterion(StrictModel):
 
 
 class Rubric(StrictModel):
-    """A way of asking a judge.
+    """A way of asking a judge."""
 
-    Attributes
-    ----------
-    name
-        In its file, and in the names of its measures.
-    file
-        ``packaged``, or the user's file.
-    source
-        Where it comes from, in one line.
-    system
-        The system message; no placeholders.
-    user
-        The template of the question about one reply.
-    pair
-        The template of the question about two; empty where there is none.
-    criteria
-        By name, in order.
-    """
-
-    name: str
-    file: str
-    source: Text
-    system: str = ""
-    user: Text
-    pair: str = ""
-    criteria: Annotated[dict[str, Criterion], Field(min_length=1)]
+    name: str  # in its file, and in the names of its measures
+    file: str  # `packaged`, or the user's file
+    source: Text  # where it comes from, in one line
+    system: str = ""  # no placeholders
+    user: Text  # the template of the question about one reply
+    pair: str = ""  # the template of the question about two
+    criteria: Annotated[dict[str, Criterion], Field(min_length=1)]  # by name, in order
 
     @field_validator("criteria")
     @classmethod
@@ -142,32 +105,17 @@ class Rubric(StrictModel):
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
     def prompt(self, criterion: str, *, experiencer: str, narrative: str, reply: str) -> Prompt:
-        """Return the question about one reply on one criterion; braces in the texts are text.
-
-        Raises
-        ------
-        StimulusError
-            If the rubric has no such criterion.
-        """
+        """Return the question about one reply on one criterion; braces in the texts are text."""
         asked = self._criterion(criterion)
         user = self.user.format(
-            **_who(experiencer),
-            narrative=quoted(narrative),
-            reply=quoted(reply),
-            **asked.model_dump(exclude={"which"}),
+            **_who(experiencer), narrative=quoted(narrative), reply=quoted(reply), **asked.model_dump(exclude={"which"})
         )
         return Prompt(self.system.format(), user)
 
     def pair_prompt(
         self, criterion: str, *, experiencer: str, narrative: str, first: str, second: str, answers: str
     ) -> Prompt:
-        """Return the question which of two replies is better on one criterion.
-
-        Raises
-        ------
-        StimulusError
-            If the rubric has no such criterion, or compares no replies.
-        """
+        """Return the question which of two replies is better on one criterion."""
         asked = self._criterion(criterion)
         if not self.pair:
             raise StimulusError(f"rubric {self.name} ({self.file}) has no pair; add it, with which to each criterion")
@@ -192,8 +140,8 @@ class Rubric(StrictModel):
 def quoted(text: str) -> str:
     r"""Return untrusted text as quoted lines.
 
-    Every line stands after ``> ``, and a space breaks what a chat template may take for a mark of its own:
-    ``<|end|>``, ``</s>``, ``[INST]``.
+    Every line stands after ``> ``, and a space breaks what a chat template may take for a mark of its own: ``<|end|>``,
+    ``</s>``, ``[INST]``.
 
     Examples
     --------
@@ -206,17 +154,7 @@ def quoted(text: str) -> str:
 
 
 def load_rubrics(path: Path | None = None) -> dict[str, Rubric]:
-    """Read rubrics by name.
-
-    Parameters
-    ----------
-    path
-        A YAML file in the form of the packaged ``data/rubrics.yaml``; None reads that one.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, or a rubric of it cannot be asked.
+    """Read rubrics by name from a YAML file in the form of the packaged ``data/rubrics.yaml``; None reads that one.
 
     Examples
     --------
@@ -247,13 +185,7 @@ def load_rubrics(path: Path | None = None) -> dict[str, Rubric]:
 
 
 def load_rubric(name: str, path: Path | None = None) -> Rubric:
-    """Read one rubric; see :func:`load_rubrics`.
-
-    Raises
-    ------
-    StimulusError
-        If there is none of that name, or as :func:`load_rubrics`.
-    """
+    """Read one rubric; see :func:`load_rubrics`."""
     rubrics = load_rubrics(path)
     if name not in rubrics:
         raise StimulusError(f"{path or 'packaged rubrics'}: no rubric {name!r}; {suggest(name, rubrics)}")
@@ -261,7 +193,7 @@ def load_rubric(name: str, path: Path | None = None) -> Rubric:
 
 
 def _who(experiencer: str) -> dict[str, str]:
-    return {"experiencer": experiencer, "Experiencer": experiencer[:1].upper() + experiencer[1:]}
+    return {"experiencer": experiencer, "Experiencer": capital(experiencer)}
 
 
 def _check_template(template: str, needed: Iterable[str], others: Iterable[str], *, place: str) -> None:

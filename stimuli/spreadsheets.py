@@ -12,46 +12,23 @@ from typing import Final
 from stimuli.errors import StimulusError
 from stimuli.files import LARGEST_TABLE, unpacked_size
 
-SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
-"""What the names of spreadsheets end with."""
+SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})  # what the names of spreadsheets end with
 
 
 @dataclass(frozen=True)
 class Worksheet:
-    """A sheet that is not empty.
+    """A sheet that is not empty."""
 
-    Attributes
-    ----------
-    name
-        As its tab has it.
-    first
-        The number of the row that ``rows`` begin with, as the spreadsheet counts.
-    rows
-        The cells of each row as texts, without outer white space, from the first row that has any.
-    """
-
-    name: str
-    first: int
-    rows: list[list[str]]
+    name: str  # as its tab has it
+    first: int  # the number of the row that rows begin with, as the spreadsheet counts
+    rows: list[list[str]]  # the cells of each row as texts, without outer white space, from the first row that has any
 
 
 def read_sheets(path: Path, content: bytes) -> list[Worksheet]:
     """Return the sheets of a spreadsheet that have anything in them.
 
-    Parameters
-    ----------
-    path
-        What messages call it.
-    content
-        The file's bytes.
-
     A number without decimals is written without any, a date as YYYY-MM-DD. Of a formula it is the value that the
     spreadsheet stored; where it stored none, or an error, the cell is empty.
-
-    Raises
-    ------
-    StimulusError
-        If python-calamine is not installed, or the file cannot be read.
     """
     try:
         import python_calamine
@@ -82,13 +59,7 @@ def read_sheets(path: Path, content: bytes) -> list[Worksheet]:
 
 
 def choose_sheet(path: Path, sheets: Sequence[Worksheet], wanted: Sequence[str]) -> Worksheet:
-    """Return the one sheet that has the wanted columns; the only one if there are no more.
-
-    Raises
-    ------
-    StimulusError
-        If there is no sheet, or several have the columns, or several are there and none has them.
-    """
+    """Return the one sheet that has the wanted columns; the only one if there are no more."""
     if not sheets:
         raise StimulusError(f"{path}: has no sheet with anything in it; save the table again, in its first sheet")
     if len(sheets) == 1:

@@ -18,26 +18,18 @@ from stimuli.errors import StimulusError
 from stimuli.yaml_files import read_yaml
 
 STEREOTYPES_FILE: Final = Path(__file__).parent / "data" / "stereotypes.yaml"
-MIN_STEM: Final = 3
-"""Letters that must stand before a ``*``: shorter stems take in words by accident."""
+MIN_STEM: Final = 3  # letters that must stand before a `*`: shorter stems take in words by accident
 _NAME: Final = re.compile(r"[a-z][a-z_]*")
 _STEM: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*\*?")
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Stereotype words by theme.
+    """Stereotype words by theme."""
 
-    Attributes
-    ----------
-    source
-        The file that they come from.
-    themes
-        Theme → its stems, in lower case; one that ends in ``*`` stands for every word that begins so. A word may be in
-        several themes.
-    """
-
-    source: str
+    source: str  # the file that they come from
+    # Theme → its stems, in lower case; one that ends in * stands for every word that begins so. A word may be in
+    # several themes.
     themes: Mapping[str, tuple[str, ...]]
 
     @property
@@ -52,17 +44,7 @@ class Lexicon:
 
 
 def load_stereotypes(path: Path | None = None) -> Lexicon:
-    """Read a lexicon of stereotype words.
-
-    Parameters
-    ----------
-    path
-        A YAML file of ``theme: [stem, stem*, ...]``; None reads the packaged one.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, or a theme or stem cannot be used.
+    """Read a lexicon of stereotype words, a YAML file of ``theme: [stem, stem*, ...]``; None reads the packaged one.
 
     Examples
     --------

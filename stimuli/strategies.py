@@ -19,18 +19,13 @@ from stimuli.identities import NO_PERSONA
 from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, Prompt, PromptCell, PromptGrid, placeholders
 
 MAX_STAGES: Final = 16
-THOUGHT: Final = "thought"
-"""What a model thinks before its answer, where it is asked to: kept as what stages write is."""
-CLOSING: Final = 16
-"""Tokens that are kept free for the marks by which a thought is closed, and for what is tokenised otherwise there."""
-NO_STRATEGY: Final = "none"
-"""The name of the strategy that leaves the prompts as they are, and of no other."""
-STAGE: Final = "stage_"
-"""Before a stage's name, the placeholder of what it wrote: ``{stage_imagine}``."""
+THOUGHT: Final = "thought"  # what a model thinks before its answer, where it is asked to: kept as what stages write is
+CLOSING: Final = 16  # tokens kept free for the marks that close a thought, and what is tokenised otherwise there
+NO_STRATEGY: Final = "none"  # the name of the strategy that leaves the prompts as they are, and of no other
+STAGE: Final = "stage_"  # before a stage's name, the placeholder of what it wrote: `{stage_imagine}`
 KNOWLEDGE: Final = "knowledge_"
 """Before a relation's name, the placeholder of what is known of the narrative: ``{knowledge_xIntent}``."""
-EXAMPLE_PARTS: Final = ("text", "answer", "emotion")
-"""What an example has; ``{example_text}`` in its templates."""
+EXAMPLE_PARTS: Final = ("text", "answer", "emotion")  # what an example has; `{example_text}` in its templates
 MAX_EXAMPLES: Final = 32
 
 _NAME: Final = r"[A-Za-z][A-Za-z0-9_]*"
@@ -49,49 +44,24 @@ _RATING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A model call before the question.
+    """A model call before the question."""
 
-    Attributes
-    ----------
-    name
-        Letters, digits and ``_``; its text is ``{stage_NAME}`` in later templates.
-    prompt
-        Template of its user message.
-    max_tokens
-        How many tokens it may write; a longer text is cut there.
-    temperature
-        0 takes the most probable token each time.
-    top_p
-        Tokens are drawn from the most probable ones that have this probability together.
-    """
-
-    name: str
-    prompt: str
-    max_tokens: int
-    temperature: float
-    top_p: float
+    name: str  # letters, digits and _; its text is {stage_NAME} in later templates
+    prompt: str  # template of its user message
+    max_tokens: int  # it may write; a longer text is cut there
+    temperature: float  # 0 takes the most probable token each time
+    top_p: float  # tokens are drawn from the most probable ones that have this probability together
 
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Examples that are shown as turns before the first call, few-shot.
+    """Examples that are shown as turns before the first call, few-shot."""
 
-    Attributes
-    ----------
-    n
-        How many.
-    choice
-        ``random``, or the most ``similar`` ones; either way chosen for the narrative, whoever is asked about it.
-    user
-        Template of an example's user message, with ``{example_text}``.
-    assistant
-        Template of what the model is shown to have answered, with ``{example_answer}``.
-    """
-
-    n: int
+    n: int  # how many
+    # random, or the most similar ones; either way chosen for the narrative, whoever is asked about it
     choice: Literal["random", "similar"]
-    user: str
-    assistant: str
+    user: str  # template of an example's user message, with {example_text}
+    assistant: str  # template of what the model is shown to have answered, with {example_answer}
 
     def turns(self, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yield role and text of each turn; ``values`` has the examples' parts by :func:`example_name`."""
@@ -108,49 +78,23 @@ def example_name(part: str, place: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A way of leading a model to its answer.
+    """A way of leading a model to its answer."""
 
-    Attributes
-    ----------
-    name
-        The strategy, e.g. ``ecn``.
-    source
-        Where it comes from, in one line.
-    deviates
-        What is ours or unknown, in one line.
-    stages
-        The calls before the question, in order; may be none.
-    stage_system
-        Template of the stages' system message.
-    system
-        Template of the system message of the call that asks for the rating.
-    question
-        Template of that call's user message.
-    history
-        Which earlier calls a call sees as turns: ``all``, the ``last`` one, or ``none``.
-    overrun
-        What happens where a call does not fit into the model's context: examples and earlier calls are left out, the
-        ``oldest`` first, until it fits, or that prompt has to ``fail``.
-    examples
-        What every call sees before all else; None shows no examples.
-    relations
-        What is known of each narrative, by the names of its placeholders without ``knowledge_``.
-    reply
-        Where a stage writes the reply that is asked for: how it does, with ``question`` for its prompt and ``system``
-        for its system message. None asks for the reply, or for a rating, by the prompt's own question.
-    """
-
-    name: str
-    source: str = ""
-    deviates: str = ""
-    stages: tuple[Stage, ...] = ()
-    stage_system: str = "{persona}"
-    system: str = "{system}"
-    question: str = "{question}"
-    history: Literal["all", "last", "none"] = "all"
+    name: str  # e.g. ecn
+    source: str = ""  # where it comes from, in one line
+    deviates: str = ""  # what is ours or unknown, in one line
+    stages: tuple[Stage, ...] = ()  # the calls before the question, in order; may be none
+    stage_system: str = "{persona}"  # template of the stages' system message
+    system: str = "{system}"  # template of the system message of the call that asks for the rating
+    question: str = "{question}"  # template of that call's user message
+    history: Literal["all", "last", "none"] = "all"  # which earlier calls a call sees as turns
+    # What happens where a call does not fit into the model's context: examples and earlier calls are left out, the
+    # `oldest` first, until it fits, or that prompt has to `fail`.
     overrun: Literal["oldest", "fail"] = "oldest"
-    examples: Examples | None = None
-    relations: tuple[str, ...] = ()
+    examples: Examples | None = None  # what every call sees before all else
+    relations: tuple[str, ...] = ()  # what is known of each narrative: placeholders without knowledge_
+    # Where a stage writes the reply that is asked for: how it does, with `question` for its prompt and `system` for its
+    # system message. None asks for the reply, or for a rating, by the prompt's own question.
     reply: Stage | None = None
 
     def __post_init__(self) -> None:
@@ -267,17 +211,7 @@ class Strategy:
         return range({"all": 0, "last": max(n_earlier - 1, 0), "none": n_earlier}[self.history], n_earlier)
 
     def prompt_of(self, stage: int | None, values: Mapping[str, str], outputs: Sequence[str]) -> Prompt:
-        """Return one call.
-
-        Parameters
-        ----------
-        stage
-            Place of the stage; None for the call that asks the audit's question.
-        values
-            What :func:`strategy_values` returns.
-        outputs
-            The texts of all earlier stages, in order.
-        """
+        """Return the call of a stage, or of the audit's question (None), after the texts of all earlier stages."""
         filled = dict(values)
         users = []
         for earlier, output in zip(self.stages, outputs, strict=False):
@@ -305,13 +239,7 @@ def strategy_values(
 ) -> dict[str, str]:
     """Return what stands for each placeholder of a strategy: the variant's values and its own two messages.
 
-    Parameters
-    ----------
-    grid, cell
-        Which prompt.
-    given
-        By narrative, its knowledge by placeholder, and the parts of its examples by :func:`example_name`; None for a
-        strategy with neither.
+    ``given`` has, by narrative, its knowledge by placeholder, and the parts of its examples by :func:`example_name`.
     """
     variant = grid.wordings[cell.wording]
     values = variant.values(cell.perceiver, cell.experiencer, cell.narrative)
@@ -321,14 +249,7 @@ def strategy_values(
 
 
 def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
-    """Refuse a strategy whose templates show what the stimuli do not have.
-
-    Raises
-    ------
-    StimulusError
-        If an emotion word is missing, ``{Narrative}`` cannot be formed, ``{perceiver}`` would name nobody, or a rating
-        is asked for where the run asks for none.
-    """
+    """Refuse a strategy whose templates show what the stimuli do not have."""
     where = f"strategy {strategy.name} shows"
     if grid.variant.scale is None:
         if "question" not in strategy.needs and strategy.reply is None:

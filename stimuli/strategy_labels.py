@@ -9,32 +9,13 @@ from typing import Final
 from stimuli.errors import StimulusError
 from stimuli.tables import check_unique, column_names, read_cells
 
-LEVELS: Final = ("0", "1", "2")
-"""No, weak and strong communication of a mechanism."""
+LEVELS: Final = ("0", "1", "2")  # no, weak and strong communication of a mechanism
 
 
 def read_levels(path: Path, narrative_ids: Collection[str], mechanisms: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Read the levels of a reference reply to each narrative.
+    """Read the levels, 0, 1 or 2, of a reference reply to each narrative: narrative → mechanism → level.
 
-    Parameters
-    ----------
-    path
-        A CSV file with ``narrative_id`` and a column for each mechanism. Rows of other narratives are not read.
-    narrative_ids
-        The run's.
-    mechanisms
-        The columns to read, of those that the file has.
-
-    Returns
-    -------
-    dict
-        Narrative → mechanism → level; only narratives that have a row.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, a level is none of 0, 1 and 2, a narrative stands twice, none is of the run,
-        or there is no column of a mechanism.
+    A CSV file with ``narrative_id`` and a column for each mechanism that it has. Rows of other narratives are not read.
     """
     there = column_names(path)
     mechanisms = [name for name in mechanisms if name in there] or mechanisms

@@ -29,40 +29,22 @@ PARQUET: Final = frozenset({".parquet"})
 SPSS: Final = frozenset({".sav", ".zsav"})
 SUFFIXES: Final = frozenset({*DELIMITED, *SPREADSHEETS, *LINES, *PARQUET, *SPSS})
 """What the names of tables end with; another file is taken for delimited text where any may be given."""
-WRITTEN_AS: Final = ".csv, .tsv or .txt, a spreadsheet (.xlsx), .parquet, .jsonl, or SPSS's .sav"
-"""The same in words."""
-_MOST_CELLS: Final = 100_000_000
-"""Cells of a packed table: a few bytes can stand for any number of them."""
+WRITTEN_AS: Final = ".csv, .tsv or .txt, a spreadsheet (.xlsx), .parquet, .jsonl, or SPSS's .sav"  # the same in words
+_MOST_CELLS: Final = 100_000_000  # cells of a packed table: a few bytes can stand for any number of them
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[str]]]
 
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """An open table.
+    """An open table."""
 
-    Attributes
-    ----------
-    header
-        Names of the columns, without outer white space; none where the file is empty.
-    rows
-        The number of each row, as :attr:`counts` them, and its cells. Of text and of sheets, empty rows are none.
-    sha256
-        Of the file's bytes.
-    counts
-        ``line`` or ``row``.
-    sheet
-        Of a spreadsheet with its name.
-    delimiter
-        Of delimited text.
-    """
-
-    header: list[str]
-    rows: Rows
-    sha256: str
-    counts: str
-    sheet: str = ""
-    delimiter: str = ""
+    header: list[str]  # names of the columns, without outer white space; none where the file is empty
+    rows: Rows  # The number of each row, as `counts` says, and its cells. Of text and of sheets, empty rows are none.
+    sha256: str  # of the file's bytes
+    counts: str  # `line` or `row`
+    sheet: str = ""  # of a spreadsheet with its name
+    delimiter: str = ""  # of delimited text
 
     def place(self, number: int) -> str:
         """Return where a row stands within the file."""

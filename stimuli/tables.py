@@ -35,57 +35,34 @@ from stimuli.table_files import (
 )
 from stimuli.yaml_files import decoded, may_be_file
 
-Columns: TypeAlias = Mapping[str, str | Sequence[str]]
-"""Our names, and the file's; several make one identifier together."""
+Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # our names, and the file's; several make one identifier
 
-_DELIMITERS: Final = (",", ";", "\t")
-"""In use where commas are decimal, or where a spreadsheet is pasted."""
-_SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
-"""The first line as Excel writes it, and hides it."""
+_DELIMITERS: Final = (",", ";", "\t")  # in use where commas are decimal, or where a spreadsheet is pasted
+_SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)  # the first line as Excel writes it, and hides it
 _NO_NUMBER: Final = frozenset({"", "na", "#n/a", "<na>", "nan", "null", "#null!", "none", ".", "\\n"})
 """What R, pandas, SPSS, SAS, Stata, spreadsheets and data banks write where there is no number."""
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WITH_COMMA: Final = re.compile(r"[+-]?(\d*),(\d+)", re.ASCII)
-_THOUSANDS: Final = 3
-"""Digits after a comma that may part thousands."""
-_BETWEEN: Final = ":"
-"""Stands between the parts of an identifier that several columns make."""
+_THOUSANDS: Final = 3  # digits after a comma that may part thousands
+_BETWEEN: Final = ":"  # stands between the parts of an identifier that several columns make
 
 
 def open_table(
     path: Path,
-    wanted: Sequence[str],
+    wanted: Sequence[str],  # names of columns that will be read, in whatever case
     *,
-    also: Sequence[str] = (),
+    also: Sequence[str] = (),  # that will be read if they are there; of a packed table all others are empty
+    # None takes the one of comma, semicolon and tab by which the header has the wanted columns; in doubt the tab for a
+    # file that ends in .tsv, else the comma
     delimiter: str | None = None,
-    numbers: Collection[str] = (),
-    long_cells: bool = False,
+    numbers: Collection[str] = (),  # of the columns that hold numbers: of these, SPSS's labels of values are not read
+    long_cells: bool = False,  # whether a cell may be as long as a model's answer; else a quotation mark is open
 ) -> TableFile:
     """Open a table, whichever program wrote it; all that a user names are opened here.
 
-    Parameters
-    ----------
-    path
-        A file, whose kind is told by its name's end; delimited text where that is none of
-        :data:`stimuli.table_files.SUFFIXES`.
-    wanted
-        Names of columns that will be read, in whatever case: the delimiter and the sheet are found by them.
-    also
-        Names of columns that will be read if they are there; of a packed table all others are empty.
-    delimiter
-        Of delimited text. None takes the one of comma, semicolon and tab by which the header has the wanted columns; in
-        doubt the tab for a file that ends in ``.tsv``, else the comma.
-    numbers
-        Those of the columns that hold numbers: of these, SPSS's labels of values are not read.
-    long_cells
-        Whether a cell may be longer than people write, as a model's answer is; else a quotation mark is open.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, or is not of the form that its name says.
-    MalformedRowError
-        If its header, or later a row, cannot be told into cells.
+    A file's kind is told by its name's end; it is delimited text where that is none of
+    :data:`stimuli.table_files.SUFFIXES`. By the ``wanted`` columns the delimiter and the sheet are found.
+    MalformedRowError if the header, or later a row, cannot be told into cells.
     """
     try:
         content = read_file(path)
@@ -143,46 +120,19 @@ def find_delimiter(text: str, wanted: Sequence[str], *, usual: str) -> str:
 
 def read_cells(
     path: Path,
-    columns: Columns,
+    columns: Columns,  # our names and the file's names of the columns to read; the file may have others
     *,
-    of: str,
+    of: str,  # what the rows are, in the plural: narratives
     delimiter: str | None = None,
-    may_be_empty: Collection[str] = (),
-    may_be_missing: Collection[str] = (),
+    may_be_empty: Collection[str] = (),  # those of our names whose cells may be empty
+    may_be_missing: Collection[str] = (),  # by their own names; empty where they are not there
+    # Those of our names whose cells are numbers: what programs write for none, such as NA, is an empty cell there.
+    # Elsewhere a group may be called so.
     numbers: Collection[str] = (),
-    missing: Collection[str] = (),
-    remedy: str = "",
+    missing: Collection[str] = (),  # what the user says stands for an empty cell, in any column
+    remedy: str = "",  # for a column that is not there, beside mending its name; OURS is our name
 ) -> list[tuple[str, dict[str, str]]]:
-    """Return for each row its place, for messages, and its cells by our names, without outer white space.
-
-    Parameters
-    ----------
-    path
-        A table with a header, see :func:`open_table`.
-    columns
-        Our names and the file's names of the columns to read; the file may have others.
-    of
-        What the rows are, in the plural: ``narratives``.
-    delimiter
-        Of delimited text; see :func:`open_table`.
-    may_be_empty
-        Those of our names whose cells may be empty.
-    may_be_missing
-        Columns that are read by their own names if they are there; where they are not, their cells are empty.
-    numbers
-        Those of our names whose cells are numbers: what programs write for none, such as ``NA``, is an empty cell
-        there. Elsewhere a group may be called so.
-    missing
-        What the user says stands for an empty cell, in any column.
-    remedy
-        What can be done about a column that is not there, beside mending its name. OURS in it stands for our name.
-
-    Raises
-    ------
-    StimulusError
-        If the file is missing, not UTF-8, not well-formed or without rows, a column is missing or stands twice, or
-        rows have more cells than the header or an empty cell: names the first few of these, and how many there are.
-    """
+    """Return for each row its place, for messages, and its cells by our names, without outer white space."""
     named = {ours: [theirs] if isinstance(theirs, str) else list(theirs) for ours, theirs in columns.items()}
     wanted = [name for names in named.values() for name in names]
     faults = Faults(str(path))
@@ -217,20 +167,7 @@ def read_cells(
 
 
 def column_names(path: Path, wanted: Sequence[str] = ()) -> list[str]:
-    """Return the names in a file's header, for files that may lack columns.
-
-    Parameters
-    ----------
-    path
-        As of :func:`read_cells`.
-    wanted
-        Columns by which the delimiter is found.
-
-    Raises
-    ------
-    StimulusError
-        If the file is missing, not UTF-8, or its header not well-formed.
-    """
+    """Return the names in a file's header, for files that may lack columns."""
     try:
         return [name for name in _open(path, None, wanted).header if name]
     except MalformedRowError as error:
@@ -245,12 +182,8 @@ def is_no_number(cell: str) -> bool:
 def read_numbers(cells: Sequence[str], *, decimal_comma: bool = False) -> tuple[list[float], list[int]]:
     """Return the numbers of a column's cells, NaN where one says that there is none, and the places of wrong cells.
 
-    Parameters
-    ----------
-    cells
-        All of a column, since one alone does not tell what its comma is.
-    decimal_comma
-        Whether decimals are expected to have a comma: semicolons stand between the cells.
+    All of a column is read, since one cell alone does not tell what its comma is. Decimals are expected to have one
+    (``decimal_comma``) if semicolons stand between the cells.
 
     Notes
     -----
@@ -366,15 +299,6 @@ def _escaped(part: str) -> str:
 
 def check_unique(identifiers: Iterable[str], *, of: str, place: str) -> None:
     """Raise StimulusError if an identifier stands twice.
-
-    Parameters
-    ----------
-    identifiers
-        In the order of their file.
-    of
-        What they identify, in the singular: ``narrative``.
-    place
-        The file, or the folder of the files.
 
     Examples
     --------

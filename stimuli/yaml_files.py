@@ -75,21 +75,7 @@ def may_be_file(path: Path) -> bool:
 
 
 def read_text(path: Path, *, at_most: int = LARGEST_TEXT) -> str:
-    """Return a file's text, which must be UTF-8, or UTF-16 that says so by the mark that it begins with.
-
-    Parameters
-    ----------
-    path
-        A regular file.
-    at_most
-        Its greatest size in bytes.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, is no regular file or too large, is not UTF-8, or holds a NUL character: names the
-        line.
-    """
+    """Return a file's text, which must be UTF-8, or UTF-16 that says so by the mark that it begins with."""
     return decoded(path, _bytes_of(path, at_most))
 
 
@@ -131,13 +117,7 @@ def _encoding(raw: bytes) -> str:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file.
-
-    Raises
-    ------
-    StimulusError
-        If the file cannot be read, is not YAML, holds no mapping, or gives a key twice.
-    """
+    """Return the mapping in a YAML file."""
     text = read_text(path)
     try:
         content = _loaded(text)
@@ -168,11 +148,6 @@ def check_size(path: Path) -> None:
     """Refuse a YAML file that is none, is nested too deeply, or whose aliases stand for more than can be held.
 
     For files that another library loads, which would not end; what else is wrong with one is left to that library.
-
-    Raises
-    ------
-    StimulusError
-        If it is so.
     """
     if not may_be_file(path) and not path.exists():
         return

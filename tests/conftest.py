@@ -8,12 +8,14 @@ import json
 import os
 import string
 import sys
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from drawing import every_format, svg_alone
 from durations import TESTS, seconds
+from finished_runs import library, made_once, shared_folder
 from hypothesis import settings
 from simulations import chosen, draw_of, what_to_run
 from tiers import guarded, is_quick, mark
@@ -249,12 +251,13 @@ def write_model(folder, *, template=CHAT, whole_numbers=False, says=None, absolu
 @pytest.fixture(scope="session")
 def make_model(tmp_path_factory):
     """Return a function that writes a tiny model (see `write_model`) and returns its folder, one for each behaviour."""
-    made: dict[tuple[tuple[str, object], ...], Path] = {}
+    made: dict[str, Path] = {}
 
     def make(**behaviour):
-        key = tuple(sorted(behaviour.items()))
+        key = json.dumps(behaviour, sort_keys=True)
         if key not in made:
-            made[key] = write_model(tmp_path_factory.mktemp("model"), **behaviour)
+            place = shared_folder(tmp_path_factory) / f"model-{sha256(key.encode()).hexdigest()[:12]}"
+            made[key] = made_once(place, lambda folder: write_model(folder, **behaviour))
         return made[key]
 
     return make
@@ -328,6 +331,18 @@ def audit_in():
         return code
 
     return run
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory, audit_in):
+    """Return a function that gives the folder of a scripted model's run of ``finished_runs``, not to be written to."""
+    yield from library(shared_folder(tmp_path_factory), audit_in, None)
+
+
+@pytest.fixture(scope="session")
+def finished_model_run(tmp_path_factory, audit_in, tiny_model):
+    """Return a function that gives the folder of the tiny model's run of ``finished_runs``, not to be written to."""
+    yield from library(shared_folder(tmp_path_factory), audit_in, tiny_model)
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ def test_the_gap_of_a_table_of_ratings_is_the_planted_one():
     assert f"{row['delta']:+.2f} points" in repr(found)
     assert "12 narratives, 108 ratings" in repr(found)
     # Each group has one term, which all its in-group pairs repeat.
-    assert "Not controlled for repetition of words" in repr(found)
+    assert "Repeated words are not controlled" in repr(found)
     assert found.scale == (0, 100)
     assert {"gaps", "cells-identity-outside"} <= set(found.figures)
     assert not any(name.startswith(("null", "published")) for name in found.figures)

@@ -386,5 +386,5 @@ def test_a_run_that_failed_its_manipulation_check_has_no_verdict_beside_others(t
     head, _, *lines = (made.path / "table.md").read_text("utf-8").splitlines()
     place = [cell.strip() for cell in head.split("|")].index("verdict")
     verdicts = [line.split("|")[place].strip() for line in lines]
-    within = "No average gap larger than 99.00 points in these pairs of words, repeated words included"
+    within = "No average gap larger than 99.00 points in these pairs of words, including repeated words"
     assert [words.partition(":")[0] for words in verdicts] == [within, "No verdict" if failed else within]

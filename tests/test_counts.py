@@ -42,7 +42,7 @@ def test_one_of_a_thing_is_singular_on_terminal_and_page(audit, tmp_path, capsys
     assert "15 ratings of 16 prompts on a scale from 0 to 100" in told
     assert "Only 0 of 1 narrative (0%) have a rating" in told
     page = text_of(tmp_path / "one" / "run" / "report.html").replace("n_emotions 1 emotions", "")  # of the manifest
-    assert "what all 16 prompts of 1 narrative gave is in this file" in page
+    assert "This file contains all 16 prompts of 1 narrative" in page
     for text in (told, page):
         assert [text[max(each.start() - 40, 0) : each.end()] for each in SEVERAL_OF_ONE.finditer(text)] == []
 
@@ -61,7 +61,7 @@ def test_what_was_refused_is_counted_as_prompts_and_not_as_ratings(audit, tmp_pa
     assert told.count("320 prompts read") == 2
     for text in (told, *pages):
         assert re.search(r"\b320 (ratings|replies)", text) is None
-    assert "narratives ratings, filled ones included share" in pages[0]
+    assert "narratives ratings, including filled ones share" in pages[0]
 
 
 def test_nouns_and_verbs_go_with_their_counts():

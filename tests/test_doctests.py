@@ -37,7 +37,7 @@ CALLED_FIRST = {
     "audit.api": ("compare", "empathy_gap", "open_run", "run"),
     "audit.statistics.agreement": ("krippendorff_alpha",),
     "audit.statistics.classification": ("score_labels",),
-    "audit.statistics.contrasts": ("contrast_weights", "sign_flip_p"),
+    "audit.statistics.contrasts": ("column_weights", "sign_flip_p"),
     "audit.statistics.conversations": ("conversation_of",),
     "audit.people.correlation": ("correlate",),
     "audit.statistics.crossed": ("crossed_gap",),

@@ -35,21 +35,21 @@ def section(folder):
         (
             [6, 6],
             "Neither the sign of δ nor the verdict depends on the elicitation. With each: an average gap towards the "
-            "in-group, which repeated words alone could make.",
+            "in-group, which repeated words alone could cause.",
             "Both the sign",
         ),
         (
             [6, -6],
             "Both the sign of δ and the verdict depend on the elicitation. With expected : an average gap towards the "
-            "in-group, which repeated words alone could make. With generate : an average gap towards the out-group, "
-            "which repeated words alone could make.",
+            "in-group, which repeated words alone could cause. With generate : an average gap towards the out-group, "
+            "which repeated words alone could cause.",
             "Neither",
         ),
         (
             [-6, 0.35],
             "The sign of δ differs between elicitations, which may be chance, since no two intervals leave out 0 on "
             "opposite sides, and so does the verdict. With expected : an average gap towards the out-group, which "
-            "repeated words alone could make. With generate : no average gap found",
+            "repeated words alone could cause. With generate : no average gap found",
             "Neither",
         ),
     ],
@@ -95,7 +95,7 @@ def test_a_run_without_a_verdict_shows_no_dependence(audit, tmp_path, failed, si
     assert (whole["sign"], whole["n_changes"], whole["n_found"]) == (sign, n_changes, n_changes)
     assert (whole["verdict"] == "differs") == bool(sign)
     assert whole["n_verdicts"] == len(folders) - len(failed)
-    assert section(tmp_path / "out").count("no verdict: the ratings do not follow the story") == bool(failed)
+    assert section(tmp_path / "out").count("no verdict: the ratings do not match the story") == bool(failed)
     assert ("Both the sign of δ and the verdict depend" in section(tmp_path / "out")) == bool(sign)
 
 

@@ -255,7 +255,7 @@ SPREAD = np.linspace(-20, 20, 60)
 def test_ratings_that_do_not_follow_what_is_told_have_no_verdict(make_run, gap):
     run = checked(make_run(two_terms(gap=lambda emotion, group: gap)), own=SPREAD / 10, wrong=np.zeros(60))
     assert gate(run, "margin=2") == 3
-    assert "the ratings do not follow the story" in of(verdict(run), "average")["why"]
+    assert "the ratings do not match the story" in of(verdict(run), "average")["why"]
 
 
 @pytest.mark.parametrize(("gap", "code"), [(0.0, 0), (5.0, 1)])

@@ -7,34 +7,23 @@ import shutil
 
 import pandas as pd
 import pytest
+from finished_runs import FOUR_SAD, JUDGED
 from ggufs import write_gguf
-from runs import FOUR_RELIGIONS, in_parts
+from runs import in_parts
 
 from audit.runs.store import RunFolder
 from audit.tasks.reply.scoring import read_scores, score_counts
 from stimuli.narratives import load_narratives
 
-N_NARRATIVES = 4
-
 
 def overrides(model, *more):
-    return [
-        "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.unspecified=false", "task.max_tokens=8",
-        "measures.names=[lexical,judge]", f"measures.judge.model={model}", "measures.judge.max_model_len=2048",
-        "run_dir=run", "shard_size=20", *more,
-    ]  # fmt: skip
+    return [f"model.path={model}", f"measures.judge.model={model}", *JUDGED, "run_dir=run", *more]
 
 
-GENEVA = ("stimuli.emotions=[sad]", f"stimuli.situations_per_emotion={N_NARRATIVES}")
-
-
-@pytest.fixture(scope="module")
-def judged(audit_in, tiny_model, tmp_path_factory):
+@pytest.fixture(scope="session")
+def judged(finished_model_run):
     """Folder of a finished run; not to be written to."""
-    folder = tmp_path_factory.mktemp("judged")
-    assert audit_in(folder, "run", *overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2")) == 0
-    return folder / "run"
+    return finished_model_run("judged-replies")
 
 
 @pytest.fixture
@@ -86,14 +75,14 @@ def test_what_a_judge_left_unscored_is_counted_beside_its_mean(run, audit, tiny_
         assert own["with_mass"] == n_replies
     assert "the judge gives a probability of only" in (run / "report.html").read_text()
     (in_parts(run) / "scores/judge/part-000001.parquet").unlink()
-    assert audit("run", *overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2")) == 0
+    assert audit("run", *overrides(tiny_model, *FOUR_SAD, "measures.judge.own_gap=2")) == 0
     again, _ = check_counts(run)
     pd.testing.assert_frame_equal(again, measures)
 
 
 def test_a_judge_that_writes_no_number_scores_nothing_and_is_counted(audit, tiny_model, tmp_path):
     how = ("measures.judge.own_gap=0", "measures.judge.method=generate", "measures.judge.max_tokens=2")
-    assert audit("run", *overrides(tiny_model, *GENEVA, *how)) == 0
+    assert audit("run", *overrides(tiny_model, *FOUR_SAD, *how)) == 0
     measures, _ = check_counts(tmp_path / "run")
     assert measures["n_unparseable"].sum() > 0
     assert measures["mean_mass"].isna().all()
@@ -102,7 +91,7 @@ def test_a_judge_that_writes_no_number_scores_nothing_and_is_counted(audit, tiny
 @pytest.mark.parametrize("n", [3, 0])
 def test_another_size_of_the_judge_s_own_gap_is_asked_and_no_reply_is_scored_again(n, run, audit, tiny_model):
     before = scores_of(run)
-    assert audit("run", *overrides(tiny_model, *GENEVA, f"measures.judge.own_gap={n}")) == 0
+    assert audit("run", *overrides(tiny_model, *FOUR_SAD, f"measures.judge.own_gap={n}")) == 0
     assert scores_of(run) == before
     gap, effects = table(run, "judge_gap"), table(run, "judge_effects")
     if n == 0:
@@ -115,7 +104,7 @@ def test_another_size_of_the_judge_s_own_gap_is_asked_and_no_reply_is_scored_aga
 def test_what_a_judge_scored_outlasts_a_command_without_it_and_one_that_can_not_be_opened(
     run, audit, tiny_model, monkeypatch, capsys
 ):
-    before, command = scores_of(run), overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2")
+    before, command = scores_of(run), overrides(tiny_model, *FOUR_SAD, "measures.judge.own_gap=2")
     assert audit("run", *command, "measures.judge.model=null") == 0
     assert set(table(run, "measures").query("status == 'absent'")["measure"]) == {"judge"}
     assert table(run, "judge_gap") is None
@@ -155,7 +144,7 @@ def test_a_run_is_not_complete_while_it_is_scored_anew(run, audit, tiny_model, m
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    command = ("run", *overrides(tiny_model, *GENEVA, "measures.judge.own_gap=2", "measures.judge.rubric=epitome"))
+    command = ("run", *overrides(tiny_model, *FOUR_SAD, "measures.judge.own_gap=2", "measures.judge.rubric=epitome"))
     with monkeypatch.context() as patch:
         patch.setattr("audit.tasks.reply.scoring.write_scores", interrupted)
         assert audit(*command) == 130

@@ -7,6 +7,7 @@ import json
 import shutil
 
 import pytest
+from finished_runs import STAGES as ASKED
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import FOUR_RELIGIONS, as_stored, command_fixture, in_parts, of_before
@@ -25,23 +26,13 @@ from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 from stimuli.strategies import Strategy
 
-ASKED = (
-    "model.path=scripted", "elicitation=generate", "dimensions=[religion]", "stimuli.unspecified=true",
-    "stimuli.emotions=[sad,happy]", "stimuli.situations_per_emotion=1", "stimuli.perceiver_terms=1",
-    "stimuli.experiencer_terms=1", "stimuli.placebo=[invented_1]", "stimuli.placebo_terms=1",
-    "statistics.n_permutations=100", "elicitation.noise_sample=0", "elicitation.manipulation=0",
-    "stimuli.identities=geneva", "stimuli.pairs=all",
-)  # fmt: skip
-
-
 command = command_fixture("kept", Scripted)
 
 
-@pytest.fixture(scope="module")
-def once(command):
+@pytest.fixture(scope="session")
+def once(finished_run):
     """A run with stages and two dimensions, one of them invented; not to be written to."""
-    assert command("run", *ASKED, "strategy=two-stage", "run_dir=once") == 0
-    return command.folder / "once"
+    return finished_run("stages")
 
 
 @pytest.fixture
@@ -64,7 +55,7 @@ def page_of(folder):
     return (folder / "report.html").read_text()
 
 
-NOT_SHOWN = "Prompts and narratives&#39; texts are not in this file"
+NOT_SHOWN = "This file does not contain prompts and narratives"
 
 
 def test_a_report_shows_what_was_asked_when_the_packaged_identities_have_changed(run, command, monkeypatch):

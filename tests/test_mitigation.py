@@ -155,7 +155,7 @@ def test_one_table_to_paste_has_changes_and_costs_as_the_csv(audit, two, tmp_pat
     change = f"{points(led['delta_change'])} [{points(led['change_low'])}, {points(led['change_high'])}]"
     assert dict(zip(head, second, strict=True)) == {
         "dimension": "religion", "strategy": "ecn",
-        "δ over these narratives alone [95% CI]": f"{points(led['delta'])} "
+        "δ for these words only [95% CI]": f"{points(led['delta'])} "
         f"[{points(led['ci_low'])}, {points(led['ci_high'])}]",
         "change of δ [95% CI]": change, "p, corrected": "< .001", "speaks of": "these pairs of words",
         "n narratives": "30",

@@ -8,27 +8,15 @@ import shutil
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, as_stored
+from runs import as_stored
 
 from audit.runs.store import RunFolder
 
 
-def overrides(model, *more):
-    return [
-        "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.emotions=[sad]", "stimuli.unspecified=false",
-        "stimuli.situations_per_emotion=4", "task.max_tokens=8", "measures.names=[lexical,judge]", "shard_size=64",
-        "run_dir=run", *more,
-    ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def judged(audit_in, tiny_model, tmp_path_factory):
+@pytest.fixture(scope="session")
+def judged(finished_model_run):
     """Folder of a finished run; not to be written to."""
-    folder = tmp_path_factory.mktemp("judged")
-    judge = (f"measures.judge.model={tiny_model}", "measures.judge.own_gap=2", "measures.judge.max_model_len=2048")
-    assert audit_in(folder, "run", *overrides(tiny_model, *judge)) == 0
-    return folder / "run"
+    return finished_model_run("judged-replies")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import sys
 
 import numpy as np
 import pandas as pd
@@ -16,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from calibration import CALIBRATION, calibrate_run
-from drawing import every_format
-from runs import FOUR_RELIGIONS, as_stored, collected, in_parts
+from finished_runs import RATINGS as RATINGS_ASKED
+from runs import as_stored, collected, in_parts
 
 from audit.errors import ConfigError
 from audit.runs.store import RunFolder
@@ -29,23 +28,7 @@ N_PROMPTS = 50  # 5 perceivers x 5 experiencers x 2 narratives: shards 0 to 6 of
 
 def overrides(model, run_dir, *more):
     """Overrides of a small run; with a run_dir of a name, relative to the empty folder that a test runs in."""
-    return [
-        f"model.path={model}",
-        "engine=transformers",
-        "engine.device=cpu",
-        "elicitation=expected",
-        "elicitation.max_pruned_points=0.05",
-        "stimuli.situations_per_emotion=1",
-        "stimuli.emotions=[sad,happy]",
-        *FOUR_RELIGIONS,
-        "elicitation.check_sample=0",
-        "elicitation.noise_sample=0",
-        "elicitation.manipulation=0",
-        "statistics.n_permutations=200",
-        "shard_size=7",
-        f"run_dir={run_dir}",
-        *more,
-    ]
+    return [f"model.path={model}", *RATINGS_ASKED, f"run_dir={run_dir}", *more]
 
 
 def ratings_of(run):
@@ -92,19 +75,10 @@ def change_manifest(run, change):
     as_stored(run)
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tiny_model, tmp_path_factory):
+@pytest.fixture(scope="session")
+def uninterrupted(finished_model_run):
     """Folder of a run that nothing went wrong in; not to be written to."""
-    from audit.cli.main import main
-
-    folder = tmp_path_factory.mktemp("uninterrupted")
-    with pytest.MonkeyPatch.context() as patch, every_format():
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", list(sys.argv))
-        patch.setenv("HYDRA_FULL_ERROR", "1")
-        patch.setattr("audit.engines.open._kept", None)
-        assert main(["run", *overrides(tiny_model, "run")]) == 0
-    return folder / "run"
+    return finished_model_run("ratings")
 
 
 @pytest.fixture
@@ -354,7 +328,7 @@ def test_answers_whose_model_is_gone_say_that_they_were_not_checked_until_it_is_
     err = capsys.readouterr().err
     why = "model.path=ckpt: the run asked a folder, which is gone"
     assert f"all 50 prompts are there already, not checked against the model ({why}); analysing" in err
-    assert "whether it has changed since is not known" in page.read_text()
+    assert "which may have changed since" in page.read_text()
     away.rename(checkpoint)
     assert audit("run", *overrides("ckpt", "mine")) == 0
     assert "all 50 prompts are there already; analysing" in capsys.readouterr().err

@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from finished_runs import RUNS
 from runs import as_stored, command_fixture, in_parts, of_before
-from test_kept_prompts import ASKED
 from test_planted_strategy import Scripted
 
 from audit.cli.main import main
@@ -28,17 +28,16 @@ from audit.tasks.reply.scoring import score_counts, write_scores
 
 pytestmark = pytest.mark.long
 
-WORDS = (*ASKED, "strategy=two-stage", "shard_size=20", "elicitation.noise_sample=4")
+WORDS = RUNS["stages"].words
 
 
 command = command_fixture("recovered", Scripted)
 
 
-@pytest.fixture(scope="module")
-def once(command):
+@pytest.fixture(scope="session")
+def once(finished_run):
     """A run with stages, checks and two dimensions, one of them invented; not to be written to."""
-    assert command("run", *WORDS, "run_dir=run") == 0
-    return (command.folder / "run").rename(command.folder / "once")
+    return finished_run("stages")
 
 
 @pytest.fixture(autouse=True)

@@ -11,28 +11,25 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, in_parts
+from finished_runs import REPLIES
 from runs import collected as files_of
+from runs import in_parts
 
 from audit.cli.main import main
+from audit.report.verdicts import REASONS
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
 from audit.tasks.reply import scoring as score
 from audit.tasks.reply.scoring import read_scores, write_scores
+from stimuli.words import capital
 
 N_PROMPTS = 2 * 16  # narratives, pairs of religions; in shards of ten: 10, 10, 10 and 2
 SHARDS = ["part-000000.parquet", "part-000001.parquet", "part-000002.parquet", "part-000003.parquet"]
-NAMES = "measures.names=[lexical,emotion,diversity,epitome,bertscore]"
 COLLECTED = ("replies", "scores")
 
 
 def overrides(model, run, *more):
-    return [
-        "task=reply", "engine=transformers", "engine.device=cpu", f"model.path={model}", "model.name=tiny",
-        "model.dtype=float32", *FOUR_RELIGIONS, "stimuli.emotions=[sad,happy]", "stimuli.unspecified=false",
-        "stimuli.situations_per_emotion=1", "task.max_tokens=12", "statistics.n_permutations=200", "shard_size=10",
-        NAMES, f"run_dir={run}", *more,
-    ]  # fmt: skip
+    return [f"model.path={model}", *REPLIES, f"run_dir={run}", *more]
 
 
 def manifest_of(run):
@@ -63,10 +60,9 @@ def in_an_empty_folder_without_figures(tmp_path_factory):
         yield patch
 
 
-@pytest.fixture(scope="module")
-def finished(tiny_model, in_an_empty_folder_without_figures):
-    assert main(["run", *overrides(tiny_model, "run")]) == 0
-    return Path("run").absolute()
+@pytest.fixture(scope="session")
+def finished(finished_model_run):
+    return finished_model_run("replies")
 
 
 @pytest.fixture
@@ -115,8 +111,8 @@ def test_a_run_of_replies_ends_in_delta_of_each_measure_and_names_what_is_absent
 
 
 def test_the_same_command_again_and_report_only_analyse_and_give_the_same(again, tiny_model, monkeypatch):
-    forbid(monkeypatch, "audit.tasks.measures.choose._lexical")
-    forbid(monkeypatch, "audit.tasks.measures.choose._emotion")
+    forbid(monkeypatch, "audit.tasks.measures.lexical.LexicalScorer")
+    forbid(monkeypatch, "audit.tasks.measures.emotion.EmotionScorer")
     before, page = files_of(again, *COLLECTED, "tables"), (again / "report.html").read_text()
     assert main(["report", str(again)]) == 0
     assert files_of(again, *COLLECTED, "tables") == before
@@ -131,7 +127,9 @@ def test_a_report_made_before_all_is_scored_says_so(again, capsys):
     part.unlink()
     assert main(["report", str(again)]) == 0
     said = "lexical has not scored all replies yet"
-    assert said in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert said in told.err
+    assert f"\nverdict: faith (origin): No verdict. {capital(REASONS['unfinished'])} (" in told.out
     assert said in (again / "report.html").read_text()
 
 
@@ -172,7 +170,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_in_the_same_bytes(
 def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_keeps_its_scores(
     again, tiny_model, monkeypatch
 ):
-    forbid(monkeypatch, "audit.tasks.measures.choose._lexical")
+    forbid(monkeypatch, "audit.tasks.measures.lexical.LexicalScorer")
     before = files_of(again, *COLLECTED)
     more = ["measures.names=[lexical,diversity,perplexity]", f"measures.perplexity.model={tiny_model}"]
     assert main(["run", *overrides(tiny_model, again, *more)]) == 0
@@ -187,7 +185,7 @@ def test_a_scorer_that_is_added_later_scores_the_same_replies_and_one_left_out_k
     assert measures.loc["perplexity", "n_scored"] == scored["written"] + scored["cut"]
     assert "perplexity" in set(table_of(again, "gap")["outcome"])
     assert "A model that scores itself" in (again / "report.html").read_text()
-    forbid(monkeypatch, "audit.tasks.measures.choose._emotion")
+    forbid(monkeypatch, "audit.tasks.measures.emotion.EmotionScorer")
     assert main(["run", *overrides(tiny_model, again)]) == 0
     assert "emotion_hit" in set(table_of(again, "measures")["measure"])
 

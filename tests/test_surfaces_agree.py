@@ -264,15 +264,15 @@ def check_words(text: Any, row) -> None:
     within = row["code"] == "within"
     supported = row.number("supported_margin")
     none_found = row["code"] == "undecided" and row["reasons"] == "holds_zero" and math.isfinite(supported)
-    sized = re.findall(r"No average gap found.*: any is smaller than ([\d.,]+) points", said)
+    sized = re.findall(r"No average gap found.*: any gap is smaller than ([\d.,]+) points", said)
     assert bool(sized) == none_found, said
     assert all(float(each) == pytest.approx(supported, abs=0.005) for each in sized)
     ruled = within or none_found
     of_pairs = row["claim"] == "pairs" or (ruled and row["scope"] == "pairs")
     assert ("in these pairs of words" in said) == of_pairs, said
     assert ("beyond that of invented groups" in said) == (ruled and row["control"] == "placebo"), said
-    assert ("repeated words included" in said) == (ruled and row["control"] == "none"), said
-    assert ("repeated words alone could make" in said) == (
+    assert ("including repeated words" in said) == (ruled and row["control"] == "none"), said
+    assert ("repeated words alone could cause" in said) == (
         row["claim"] == "uncontrolled" or (row["code"] == "undecided" and "not_controlled" in str(row["reasons"]))
     ), said
     for way, sign in (("towards the in-group", 1), ("towards the out-group", -1)):
@@ -346,7 +346,7 @@ def claim_in(words: str) -> Claim:
         "smaller" if code == "within" else next((size for each, size in sizes.items() if each in said), ""),
         "groups" if "between groups" in said else "pairs" if "in these pairs of words" in said else "",
         "beyond that of invented groups" in said,
-        "included" if "repeated words included" in said else "alone" if "which repeated words alone" in said else "",
+        "included" if "including repeated words" in said else "alone" if "which repeated words alone" in said else "",
         rest == said,
         "larger" if "but larger in" in said else "not_shown" if "not shown for" in rest else "",
     )
@@ -637,7 +637,7 @@ def test_beside_a_verdict_a_comparison_shows_the_numbers_that_it_rests_on(tmp_pa
     head, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]
     for cells, own, alone in zip(rows, verdicts.to_dict("records"), narrow.to_dict("records"), strict=True):
         said = dict(zip(head, cells, strict=True))
-        for name, row in (("δ, points [95% CI]", own), ("δ over these narratives alone [95% CI]", alone)):
+        for name, row in (("δ, points [95% CI]", own), ("δ for these words only [95% CI]", alone)):
             shown = [float(each.replace("−", "-")) for each in re.findall(r"[+−][\d.]+", said[name])]
             assert shown == pytest.approx([row[of] for of in ("delta", "ci_low", "ci_high")], abs=0.006), name
         assert float(said["p"]) == pytest.approx(own["p"], abs=0.0006)

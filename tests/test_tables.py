@@ -112,7 +112,7 @@ def test_columns_are_composed():
     assert list(EXAMPLE.without("said", "n")) == ["name", "right", "mean"]
     column = number("a gap", "points", since=2, before=0)
     assert column.adding("; more") == Column("a gap; more", Type.FLOAT, "points", 2, 0)
-    assert column.saying("a mean").reworded("mean", "sum").meaning == "a sum"
+    assert column.reworded("gap", "sum").meaning == "a sum"
     assert Table("t", "r", {"a": whole("a place"), "b": column}).version == 2
 
 

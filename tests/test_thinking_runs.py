@@ -217,9 +217,9 @@ def test_a_page_says_how_long_it_thought_and_what_it_did_not_end(compared):
     for mode in ("on", "budget"):
         n, n_cut = len(thoughts_of(runs[mode])), int((thoughts_of(runs[mode])["status"] == "cut").sum())
         allowed = {"on": "1,024", "budget": "256"}[mode]
-        said = f"Before its answers the model thought: {n} thoughts of 7 tokens in the median, 7 at most, where "
+        said = f"The model thought before it answered: {n} thoughts with a median of 7 tokens and at most 7; "
         assert f"{said}{allowed} were allowed. The model did not end {n_cut} of them itself (" in page[mode]
-    assert "in that case what would have been answered is missing." in page["on"]
+    assert "in that case the answer is missing." in page["on"]
     assert "in that case it was closed for the model, which then answered." in page["budget"]
 
 
@@ -246,7 +246,7 @@ def planted(statuses, *, mode="budget", lengths=None, max_tokens=1500, **recorde
 
 
 def test_what_is_said_of_thoughts_is_true_of_planted_ones():
-    said = "Before its answers the model thought: 8 thoughts of 5 tokens in the median, {} at most, where 1,500 were "
+    said = "The model thought before it answered: 8 thoughts with a median of 5 tokens and at most {}; 1,500 were "
     said += "allowed."
     assert planted(["written"] * 8) == [said.format(5)]
     assert planted(["written"] * 4 + ["empty"] * 4, lengths=[0, 0, 0, 5, 5, 5, 5, 1200]) == [said.format("1,200")]
@@ -256,20 +256,20 @@ def test_what_is_said_of_thoughts_is_true_of_planted_ones():
     ]
     assert planted(["written"] * 8 + ["cut"], mode="on") == [
         f"{said.format(5).replace('8 thoughts', '9 thoughts')} The model did not end 1 of them itself (0 of 4, 0.0%, "
-        "about the perceiver's own group, 0 of 4, 0.0%, about another): in that case what would have been answered is "
+        "about the perceiver's own group, 0 of 4, 0.0%, about another): in that case the answer is "
         "missing."
     ]
     assert planted(["failed"] * 4 + ["cut"] * 4, mode="on") == [
         f"{said.format(5).replace('8 thoughts', '4 thoughts')} The model did not end 4 of them itself: in that case "
-        "what would have been answered is missing."
+        "the answer is missing."
     ]
     assert planted(["written"] * 8, lengths=[1, 1, 1, 2, 3, 4, 5, 6], placebo=["blood"], max_tokens=6) == [
-        "Before its answers the model thought (invented groups aside): 8 thoughts of 2.5 tokens in the median, 6 at "
-        "most, where 6 were allowed."
+        "The model thought before it answered (invented groups aside): 8 thoughts with a median of 2.5 tokens and at "
+        "most 6; 6 were allowed."
     ]
     assert planted(["cut"], lengths=[1], max_tokens=1, mode="on") == [
-        "Before its answers the model thought: 1 thought of 1 token in the median, 1 at most, where 1 was allowed. The "
-        "model did not end it itself: in that case what would have been answered is missing."
+        "The model thought before it answered: 1 thought with a median of 1 token and at most 1; 1 was allowed. The "
+        "model did not end it itself: in that case the answer is missing."
     ]
     assert planted(["failed"] * 8) == []
     assert planted(["written"] * 8, mode="off") == []

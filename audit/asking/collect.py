@@ -42,30 +42,21 @@ from stimuli.prompts import Prompt, PromptCell
 from stimuli.strategies import strategy_values
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import ElicitedRating
     from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
+    from audit.tables.ratings import ElicitedRating
 _WRITTEN: Final = ("text", "status", "n_prompt_tokens", "n_tokens", "n_dropped")
 """Columns of ``tables.STAGES`` that later stages need."""
 
 
 @dataclass(frozen=True)
 class PromptBatch:
-    """Prompts that are asked together, with what came before each.
-
-    Attributes
-    ----------
-    values
-        What fills the prompt's templates, one mapping a prompt.
-    earlier
-        What the strategy's stages wrote: for each stage, one entry a prompt. Empty if there were no stages.
-    thoughts
-        The model's thought before each answer; ``failed`` if no answer may follow it. None if the model does not think.
-    """
+    """Prompts that are asked together, with what came before each."""
 
     cells: Sequence[PromptCell]
-    values: Sequence[Mapping[str, str]]
-    earlier: Sequence[Sequence[StageText]]
+    values: Sequence[Mapping[str, str]]  # what fills each prompt's templates
+    earlier: Sequence[Sequence[StageText]]  # what the strategy's stages wrote: for each stage, one entry a prompt
+    # the thought before each answer; `failed` if no answer may follow it; None if the model does not think
     thoughts: Sequence[StageText] | None = None
 
 
@@ -74,12 +65,10 @@ Answer: TypeAlias = "Callable[[Plan, OpenModel, PromptBatch, Done], dict[str, li
 
 
 class Shared:
-    """What all jobs of a run share, in whichever process they run.
-
-    ``given`` holds the strategy's examples and knowledge, by narrative.
-    """
+    """What all jobs of a run share, in whichever process they run."""
 
     def __init__(self, plan: Plan, given: Mapping[str, Mapping[str, str]], answer: Answer) -> None:
+        # given: the strategy's examples and knowledge, by narrative
         self.plan, self.given, self.answer = plan, given, answer
         self._last: tuple[Sequence[int], list[dict[str, str]]] | None = None
 
@@ -103,10 +92,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Session:
-    """A run whose prompts are all answered, and the workers that can still ask its model more.
-
-    The workers' jobs get a :class:`Shared`.
-    """
+    """A run whose prompts are all answered, and the workers that can still ask its model more."""
 
     plan: Plan
     folder: RunFolder
@@ -132,11 +118,7 @@ class Session:
 
 
 def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None) -> Manifest | None:
-    """Read the manifest of the run in a folder; None if the folder is new.
-
-    Refuses a folder that holds another run, a damaged manifest, or answers without a manifest. ``say`` gets a line for
-    each stored file that has gone and will be collected again. The folder's lock is not needed.
-    """
+    """Read the manifest of a folder's run; None if new. Refuses another run, damage, or answers without a manifest."""
     manifest, gone = folder.read_lacking()
     if manifest is not None:
         check_same_run(plan_difference(manifest.identity.content, plan), folder.path)
@@ -167,11 +149,7 @@ def missing_shards(plan: Planned, manifest: Manifest, folder: RunFolder) -> dict
 def nothing_to_ask(
     plan: Planned, folder: RunFolder, manifest: Manifest, *, say: Say, opened: OpenModel | None = None
 ) -> Manifest:
-    """Report that nothing is left to ask. Raise StoreError if the model changed.
-
-    Without ``opened`` the model is not loaded: its files or revision are compared. The returned manifest says if that
-    was not possible.
-    """
+    """Report that nothing is left to ask; StoreError if the model (or its files, if not ``opened``) changed."""
     from audit.engines.unchanged import compare_model
 
     unknown = ""
@@ -206,12 +184,7 @@ def collect(
     say: Say,
     opened: OpenModel | None = None,
 ) -> Session:
-    """Open the model, ask the missing shards, and return the session, whose workers stay open.
-
-    ``folder`` is entered and ``earlier`` comes from :func:`earlier_manifest`. ``how`` and ``writes`` are those of
-    :func:`audit.asking.workers.open.open_workers`; a strategy's stages are always written. A model that is ``opened``
-    is not loaded again. After an error, what was collected is kept.
-    """
+    """Open the model, ask the missing shards, and return the session; after an error, what was collected is kept."""
     from audit.asking.strategies.given import give, given_sha256, values_of
     from audit.asking.workers.open import open_workers
 
@@ -276,11 +249,7 @@ def manifest_of(
     command: str,
     say: Say,
 ) -> Manifest:
-    """Describe a new run once its model is loaded, or check that an earlier run's model is the same.
-
-    ``example``, ``given`` and ``command`` are those of :func:`audit.runs.provenance.describe_run`. ``say`` gets a line
-    on special tokens if the engine adds any.
-    """
+    """Describe a new run once its model is loaded, or check that an earlier run's model is the same."""
     fed: dict[str, str] = {}
     if plan.config.engine.add_special_tokens:
         fed = workers.ask(Job("the example", partial(_fed, example=example), lambda: unwatched))
@@ -327,9 +296,8 @@ def ask_shards(
 ) -> Manifest:
     """Ask the missing shards; return the manifest with this session counted and timed.
 
-    The manifest is written before anything is asked. ``ask`` runs one shard, given its number, places and progress, and
-    returns whether this session asked all of it. Shards that an earlier session had begun are not timed, because part
-    of their time was spent there. ``load_s`` is in seconds.
+    The manifest is written before anything is asked. ``ask`` runs one shard and returns whether this session asked all
+    of it. Shards that an earlier session had begun are not timed, because part of their time was spent there.
     """
     manifest = manifest.having(n_sessions=manifest.n_sessions + 1)
     folder.write_manifest(manifest)

@@ -83,9 +83,8 @@ class ConversationPrompt:
 def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
     """Yield every prompt of a run as plain values, in the grid's order: its labels and the messages of its last call.
 
-    Strategies with stages add ``stages``, the messages of each. ``turns`` come between system and user message, and
-    ``begun`` is the beginning of the answer. What only a model can supply is named in brackets: the texts of stages,
-    and similar examples and inferred knowledge unless ``given`` (rows of ``tables.GIVEN``) has them.
+    Strategies with stages add ``stages``, the messages of each. What only a model can supply is named in brackets: the
+    texts of stages, and similar examples and inferred knowledge unless ``given`` has them.
     """
     brought = values_of(preview(plan) if given is None else given)
     strategy = plan.strategy
@@ -105,17 +104,9 @@ def prompt_records(plan: Plan, given: Sequence[Mapping[str, Any]] | None = None)
 
 
 def what_was_asked(
-    folder: Path,
-    manifest: Manifest,
-    answers: pd.DataFrame,
-    *,
-    stages: pd.DataFrame,
-    given: Sequence[Mapping[str, Any]],
+    folder: Path, manifest: Manifest, answers: pd.DataFrame, *, stages: pd.DataFrame, given: Sequence[Mapping[str, Any]]
 ) -> tuple[Callable[[int], ConversationPrompt] | None, str]:
-    """Return a function from ``prompt_index`` to the prompt, or None and why the prompts are lost.
-
-    ``stages`` has the columns of ``tables.STAGES``, ``given`` the rows of ``tables.GIVEN``.
-    """
+    """Return a function from ``prompt_index`` to the prompt, or None and why the prompts are lost."""
     kept, why_not = _asked_of(folder, manifest)
     if kept is None:
         return None, why_not
@@ -213,10 +204,7 @@ def _conversation(
     *,
     thinks: str,
 ) -> ConversationPrompt:
-    """Reconstruct one prompt with all that was asked and written before it.
-
-    ``n_dropped`` is that of the question. ``thinks`` is ``on``, ``budget``, or empty without a thought.
-    """
+    """Reconstruct one prompt with all that was asked and written before it."""
     # A stage without a row is unknown to templates that show it.
     texts = [
         written[stage.name].text if stage.name in written else f"[what stage {stage.name} wrote]"

@@ -25,24 +25,14 @@ from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_st
 
 @dataclass(frozen=True)
 class Plan:
-    """The prompts of a run and the strategy that leads the model to them.
-
-    Attributes
-    ----------
-    pool
-        The pool of examples; None if the strategy shows none.
-    knowledge
-        Knowledge from a user's file; None if there is none or a model infers it.
-    conversations
-        The corpus that the narratives come from; None for other narratives.
-    """
+    """The prompts of a run and the strategy that leads the model to them."""
 
     config: AuditConfig
     grid: PromptGrid
     strategy: Strategy
-    pool: ExamplePool | None = None
-    knowledge: Knowledge | None = None
-    conversations: Conversations | None = None
+    pool: ExamplePool | None = None  # of examples; None if the strategy shows none
+    knowledge: Knowledge | None = None  # from a user's file; None if there is none or a model infers it
+    conversations: Conversations | None = None  # the corpus that the narratives come from
 
     def __post_init__(self) -> None:
         # The configuration knows the scale of templates only: a published prompt brings its own.
@@ -156,11 +146,7 @@ class Plan:
 
 
 def make_plan(config: AuditConfig) -> Plan:
-    """Build the prompts of a configuration and check that its parts fit together.
-
-    Refuses examples that are among the narratives asked about or replies where a rating is asked, and narratives that
-    lack knowledge.
-    """
+    """Build the prompts of a configuration and check that its parts fit together."""
     conversations = _read_corpus(config)
     grid = build_grid(config, conversations)
     strategy = config.strategy.strategy(replies=config.task.may_be_led)

@@ -45,11 +45,7 @@ def export_id(plan: Planned) -> str:
 
 
 def with_ids(records: Iterator[dict[str, Any]], export: str) -> Iterator[dict[str, Any]]:
-    """Add an id to each prompt, and its messages in the usual chat format.
-
-    The beginning of an answer becomes a last assistant message. A prompt with parts that only a model can supply has no
-    messages, because it cannot be asked as it is.
-    """
+    """Add to each prompt an id and its chat messages; none if only a model can supply a part of them."""
     for place, record in enumerate(records):
         named = {"id": f"{export}-{place}", **record}
         yield named if "stages" in record else named | {"messages": _messages(record)}
@@ -83,21 +79,11 @@ def messages_in(prompts: Path) -> list[list[tuple[str, str]]]:
 
 @dataclass(frozen=True)
 class Export:
-    """What is stored beside exported prompts.
+    """What is stored beside exported prompts."""
 
-    Attributes
-    ----------
-    id
-        Prefix of the prompts' ids.
-    prompts_sha256
-        Of the file of prompts.
-    preset
-        Name of the experiment.
-    """
-
-    id: str
-    prompts_sha256: str
-    preset: str
+    id: str  # prefix of the prompts' ids
+    prompts_sha256: str  # of the file of prompts
+    preset: str  # name of the experiment
     config: AuditConfig
     asked: PromptsAsked
 
@@ -188,10 +174,7 @@ class Export:
 
 
 def why_not_elsewhere(plan: Planned, *, kind: str, readable: bool) -> str:
-    """Say why the answers to a run's prompts cannot be read from a file; empty if they can.
-
-    ``kind`` is the task's name, ``readable`` whether answers of this task can be read at all.
-    """
+    """Say why the answers to a run's prompts cannot be read from a file; empty if they can."""
     strategy = plan.strategy
     if not readable:
         return f"answers of task={kind} are not read from a file; task=intensity and task=reply are"
@@ -233,7 +216,6 @@ def sample_of(plan: Planned) -> str:
 
 
 def _dimensions(config: AuditConfig, names: list[str] | None = None) -> tuple[Dimension, ...]:
-    """Return dimensions with all their terms."""
     stimuli = config.stimuli
     own = stimuli.own_identities
     return load_dimensions(stimuli.identities, own=own, names=names, unspecified=False, cues=stimuli.cues)

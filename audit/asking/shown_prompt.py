@@ -7,15 +7,11 @@ from typing import Any, Final
 
 from audit.tables.formatting import plural
 
-_SHOWN: Final = 700
-"""Longest message that is shown whole, in characters."""
+_SHOWN: Final = 700  # longest message that is shown whole, in characters
 
 
 def shown_prompt(prompt: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a prompt, shortened.
-
-    ``prompt`` has ``system`` and ``user`` and, if there are any, ``turns`` between them and the ``begun`` answer.
-    """
+    """Yield the lines of a prompt, shortened."""
     n_turns, begun = len(prompt.get("turns", ())), prompt.get("begun", "")
     before = f"({plural(n_turns, 'message')} before it) " if n_turns else ""
     yield "the first prompt:"

@@ -19,13 +19,11 @@ from audit.errors import ConfigError
 from stimuli.errors import suggest
 
 SHELLS: Final = ("bash", "zsh", "fish")
-FILES: Final = "@files"
-"""Stands for file names after an option's equals sign."""
+FILES: Final = "@files"  # stands for file names after an option's equals sign
 _COMMANDS: Final = "commands"
 _OVERRIDES: Final = "overrides"
 _SETTINGS: Final = "settings"
-_PLACES: Final = frozenset({"RUN", "RUN_DIR", "RUN_A", "FOLDER", "FILE"})
-"""The names of files and folders in the commands' help."""
+_PLACES: Final = frozenset({"RUN", "RUN_DIR", "RUN_A", "FOLDER", "FILE"})  # files and folders in the commands' help
 _USAGE: Final = Usage("completion", "|".join(SHELLS))
 _HELP: Final = """
 Prints the script that completes commands, options, their choices and names of files, for `empathy-audit` and for
@@ -41,18 +39,10 @@ Prints the script that completes commands, options, their choices and names of f
 
 @dataclass(frozen=True)
 class Candidate:
-    """A word that may be typed.
+    """A word that may be typed."""
 
-    Attributes
-    ----------
-    scope
-        A command; ``commands`` for their names; ``overrides`` or ``settings`` for words that several commands share.
-    word
-        With what may follow its equals sign: ``model=``, ``model=llama3``, ``run_dir=@files``.
-    """
-
-    scope: str
-    word: str
+    scope: str  # a command; `commands` for their names; `overrides` or `settings` for words that several commands share
+    word: str  # with what may follow its equals sign: model=, model=llama3, run_dir=@files
     meaning: str
 
 
@@ -94,7 +84,7 @@ def script(shell: str, commands: Collection[Command]) -> str:
     text = (Path(__file__).parent / "shells" / f"completion.{shell}").read_text("utf-8")
     rows = dict.fromkeys(candidates(commands))
     shown = rows if shell != "bash" else (replace(row, meaning="") for row in rows)  # bash shows no meanings
-    lines = "\n".join("\t".join((row.scope, row.word, _plain(row.meaning))) for row in shown)
+    lines = "\n".join("\t".join((row.scope, row.word, " ".join(row.meaning.split()))) for row in shown)
     taken = "\n".join(" ".join((name, *of)) for name, of in scopes(commands).items())
     return text.replace("@TABLE@", _quoted(lines)).replace("@SCOPES@", _quoted(taken))
 
@@ -134,10 +124,6 @@ def _with_values(name: str, meaning: str, words: Iterable[str], *, files: bool) 
     yield from ((f"{name}={word}", "") for word in words)
     if files:
         yield f"{name}={FILES}", ""
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _quoted(text: str) -> str:

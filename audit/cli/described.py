@@ -16,8 +16,7 @@ from audit.tables.formatting import plural
 from stimuli.errors import suggest
 
 _USAGE: Final = Usage("options", "[GROUP ...]")
-_LONGEST: Final = 60
-"""Most characters shown of a default: a prompt's text may fill a page."""
+_LONGEST: Final = 60  # most characters shown of a default: a prompt's text may fill a page
 _HELP: Final = """
 Says what the options of `run`, `plan`, `prompts` and `doctor` mean, with their defaults and choices. GROUP is a group
 of them, such as statistics, an option, such as model.dtype, or the beginning of names, such as stimuli.columns. Without

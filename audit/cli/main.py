@@ -11,8 +11,7 @@ import signal
 import sys
 import textwrap
 import threading
-from collections import UserDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -44,21 +43,21 @@ _GROUP: Final = "empathy_audit.commands"
 """The entry points of further commands: ``NAME = "MODULE:COMMAND"``, in pyproject.toml or in any installed package."""
 
 
-class _Commands(UserDict[str, Command]):
+class _Commands(Mapping[str, Command]):
     """All commands by name, the core's first. Others are imported when a name is looked for that the core has not."""
 
-    def __init__(self) -> None:
-        pass  # ``data`` is made when it is first needed
-
     @cached_property
-    def data(self) -> dict[str, Command]:  # type: ignore[override]
+    def _all(self) -> dict[str, Command]:
         return {command.name: command for command in completing((*_CORE.values(), *_of_extras()))}
 
-    def __contains__(self, name: object) -> bool:
-        return name in _CORE or name in self.data
-
     def __getitem__(self, name: str) -> Command:
-        return _CORE[name] if name in _CORE and "data" not in self.__dict__ else self.data[name]
+        return _CORE[name] if name in _CORE else self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
 
 
 COMMANDS: Final = _Commands()

@@ -121,12 +121,7 @@ def _export(words: Sequence[str]) -> None:
         )
     else:
         place, counted = export_lists(
-            path,
-            form,
-            n=given[_PER_LIST],
-            n_lists=given[_LISTS],
-            seed=given[_SEED],
-            introduction=given[_INTRODUCTION],
+            path, form, n=given[_PER_LIST], n_lists=given[_LISTS], seed=given[_SEED], introduction=given[_INTRODUCTION]
         )
     for text in counted:
         note(text)

@@ -237,8 +237,7 @@ def _show_changes(comparison: Comparison) -> None:
         note(f"{plural(len(comparison.gap) - len(tested), 'change')} without a test; the page says why")
 
 
-_SHOWN: Final = {"gaps": _show_gaps, "measures": _show_changes}
-"""How to print a comparison, by what is compared."""
+_SHOWN: Final = {"gaps": _show_gaps, "measures": _show_changes}  # how to print a comparison, by what is compared
 COMMAND: Final = Command(
     "report",
     "analyse and render a run folder again, without its model; or ratings that another tool collected; or put several "

@@ -14,12 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from audit.errors import ConfigError, check_margin
 
-MOST_PERMUTATIONS: Final = 10_000_000
-"""More would only separate smaller p-values, which no corrected test needs."""
-_RECORDED: Final = "recorded"
-"""Validation context of settings that a manifest holds."""
-_IN_POINTS: Final = "may_be_all"
-"""The mark of a setting in points: whether it may be as large as the whole scale."""
+MOST_PERMUTATIONS: Final = 10_000_000  # more would only separate smaller p-values, which no corrected test needs
+_RECORDED: Final = "recorded"  # validation context of settings that a manifest holds
+_IN_POINTS: Final = "may_be_all"  # the mark of a setting in points: whether it may be as large as the whole scale
 _BOUNDS: Final = frozenset({
     "greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number", "string_too_short",
     "literal_error",
@@ -29,12 +26,7 @@ _BOUNDS: Final = frozenset({
 
 def _points(meaning: str, *, may_be_all: bool = False) -> Any:
     """Make the field of a setting in points; ``may_be_all`` says whether it may be as large as the whole scale."""
-    return Field(
-        default=None,
-        gt=0,
-        description=f"in points: {meaning}",
-        json_schema_extra={_IN_POINTS: may_be_all},
-    )
+    return Field(default=None, gt=0, description=f"in points: {meaning}", json_schema_extra={_IN_POINTS: may_be_all})
 
 
 class AnalysisSettings(BaseModel):

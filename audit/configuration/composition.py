@@ -40,23 +40,13 @@ _SHOWN: Final = ("stimuli", "prompt", "task", "strategy", "elicitation", "thinki
 
 @dataclass(frozen=True)
 class Composed:
-    """A configuration as Hydra composed it, not yet validated.
+    """A configuration as Hydra composed it, not yet validated."""
 
-    Attributes
-    ----------
-    number
-        Its place in a sweep; None outside a sweep.
-    preset
-        The experiment chosen, or "defaults".
-    own_files
-        The files of ``--config-dir`` that it uses.
-    """
-
-    number: int | None
+    number: int | None  # its place in a sweep; None outside a sweep
     overrides: tuple[str, ...]
-    preset: str
+    preset: str  # the experiment chosen, or "defaults"
     _values: Any
-    own_files: tuple[Path, ...] = ()
+    own_files: tuple[Path, ...] = ()  # the files of `--config-dir` that it uses
 
     def validated(self) -> AuditConfig:
         """Resolve and validate the configuration."""
@@ -96,17 +86,14 @@ class Composed:
 
 
 def _check_no_environment(values: Any) -> None:
-    """Refuse texts that would show a model or server an environment variable, which may be a key.
-
-    Prompt files may come from anybody. The variable may be reached through another option, so all texts are resolved
-    once with a resolver that refuses.
-    """
+    """Refuse texts that would show a model or server an environment variable, which may be a key."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from omegaconf.resolvers import oc
 
     from audit.errors import ConfigError
 
+    # Prompt files may come from anybody, and may reach a variable through another option: all texts are resolved once.
     asked: list[str] = []
 
     def refuse(name: str, *_: object) -> str:
@@ -130,10 +117,7 @@ def _check_no_environment(values: Any) -> None:
 
 
 def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Callable[[str], None] = print) -> None:
-    """Compose the configuration, or each of a sweep, and call ``task`` with it.
-
-    Passes on a BrokenPipeError or RecursionError of the task, which Hydra would report as its own.
-    """
+    """Compose the configuration, or each of a sweep, and call ``task`` with it."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # get exceptions from Hydra, not text and exit code 1
     import hydra
     from hydra.core.hydra_config import HydraConfig
@@ -229,11 +213,7 @@ def _chosen(overrides: Sequence[str]) -> str:
 
 
 def _composed_once(words: list[str]) -> tuple[Any, Any]:
-    """Compose one configuration; return it and Hydra's own settings.
-
-    Faster than ``hydra.main``, which composes everything an extra time to detect a sweep; words without a flag never
-    ask for one.
-    """
+    """Compose one configuration and Hydra's own settings; ``hydra.main`` composes twice, to detect a sweep."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from omegaconf import open_dict
@@ -317,10 +297,7 @@ def _check_parsed(words: Sequence[str], parser: Any) -> None:
 
 
 def _check_choices(words: Sequence[str], parse: Parse) -> None:
-    """Refuse a choice that is not a name: Hydra would merge a list under its last name.
-
-    Words that cannot be parsed are left to Hydra.
-    """
+    """Refuse a choice that is no name: Hydra would merge a list under its last name."""
     from hydra.core.override_parser.types import ChoiceSweep, RangeSweep
 
     from audit.errors import ConfigError

@@ -22,44 +22,26 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
-RUN: Final = "run"
-"""The heading of options that belong to no group, such as ``seed``."""
-_GIVEN: Final = "???"
-"""Hydra's mark for a value that must be given."""
-_BY_CHOICE: Final = "..."
-"""Marks a value that differs by choice; the schema's default is shown if there is one."""
+RUN: Final = "run"  # the heading of options that belong to no group, such as `seed`
+_GIVEN: Final = "???"  # Hydra's mark for a value that must be given
+_BY_CHOICE: Final = "..."  # marks a value that differs by choice; the schema's default is shown if there is one
 _FEW: Final = 4
-_SHORT: Final = 30
-"""Up to 4 choices are listed with their values if no value is longer than this."""
+_SHORT: Final = 30  # up to 4 choices are listed with their values if no value is longer than this
 _OR_NULL: Final = ", or null"
-_PRESETS: Final = "experiment"
-"""The group whose choices set options of other groups and has no options itself."""
+_PRESETS: Final = "experiment"  # the group whose choices set options of other groups and has no options itself
 
 
 @dataclass(frozen=True)
 class OptionRow:
-    """One option of a run.
+    """One option of a run."""
 
-    Attributes
-    ----------
-    group
-        Such as ``model``; ``run`` if it belongs to none.
-    name
-        The full name as typed: ``model.dtype``. ``NAME`` in it stands for a name that the user chooses.
-    type
-        In words: ``whole number, at least 1``.
-    default
-        The packaged value as typed, on one line, or the values by choice: ``256 (budget), 1024 (on)``. Empty if each
-        choice has its own or a value must be given. Model cards may set others.
-    choices
-        The words that it takes, if these are fixed.
-    """
-
-    group: str
-    name: str
-    type: str
+    group: str  # such as `model`; `run` if it belongs to none
+    name: str  # as typed: `model.dtype`; NAME in it stands for a name that the user chooses
+    type: str  # in words: whole number, at least 1
+    # The packaged value as typed, on one line, or the values by choice: 256 (budget), 1024 (on). Empty if each choice
+    # has its own or a value must be given. Model cards may set others.
     default: str
-    choices: tuple[str, ...]
+    choices: tuple[str, ...]  # the words that it takes, if these are fixed
     meaning: str
 
 
@@ -111,10 +93,7 @@ def group_rows() -> tuple[GroupRow, ...]:
 
 
 def option_rows(group: str | None = None) -> tuple[OptionRow, ...]:
-    """List all options of a run, or those of a group, in the schema's order.
-
-    ``group`` is a group, ``run``, an option, or the beginning of names such as ``stimuli.columns``. A ConfigError
-    suggests a name if there is no match.
+    """List all options of a run, or those of a group, an option, or the beginning of names, in the schema's order.
 
     Examples
     --------

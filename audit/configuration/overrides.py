@@ -18,13 +18,11 @@ from typing import Any, Final, TypeAlias
 from audit.errors import ConfigError
 from stimuli.errors import suggest
 
-Parse: TypeAlias = Callable[[str], Any | None]
-"""Parses a word; None if it cannot be parsed."""
+Parse: TypeAlias = Callable[[str], Any | None]  # parses a word; None if it cannot be parsed
 
 _LONG: Final = {"-m": "--multirun", "-c": "--cfg", "-cd": "--config-dir", "-p": "--package"}
 _SWITCHES: Final = ("--multirun", "--resolve")
-_VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"}
-"""Flags that take a value, with its placeholder."""
+_VALUED: Final = {"--cfg": "job", "--config-dir": "FOLDER", "--package": "GROUP"}  # flags that take a value, and which
 _FLAGS: Final = ("-m", "-c", "-cd", "-p", *_SWITCHES, *_VALUED)
 FLAGS: Final[Mapping[str, str]] = {
     "-m": "runs a sweep over all values with commas between them: -m prompt=origin,persona-1",
@@ -34,8 +32,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "--package=GROUP": "with --cfg: shows the options of one group alone",
 }
 """The flags of commands that take overrides, as they are typed, with their meaning."""
-_SHOWN: Final = ("job", "hydra", "all")
-"""Values of ``--cfg``."""
+_SHOWN: Final = ("job", "hydra", "all")  # values of `--cfg`
 _OF_HYDRA: Final = ("--info", "--hydra-help", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name",
                     "-cn", "--experimental-rerun", "--run", "-r")  # fmt: skip
 _FEW: Final = 3
@@ -55,13 +52,10 @@ _CLOSED_BY: Final = {"[": "]", "{": "}", "(": ")"}
 
 @dataclass(frozen=True)
 class Options:
-    """What an override may name.
-
-    ``takes`` maps full option names to what they take, see :func:`audit.configuration.schema.option_types`.
-    """
+    """What an override may name."""
 
     groups: Mapping[str, Sequence[str]]
-    takes: Mapping[str, frozenset[str]]
+    takes: Mapping[str, frozenset[str]]  # full option names → what they take, see option_types
 
     def of(self, name: str) -> frozenset[str]:
         """Return what an option takes; empty if there is no such option."""
@@ -164,10 +158,7 @@ def check_of_hydra(words: Sequence[str]) -> None:
 
 
 def check_texts(words: Sequence[str], parse: Parse, options: Options) -> None:
-    """Refuse a path that Hydra would read as a number, a list or null, and show how to quote it.
-
-    A word that cannot be parsed is left to :func:`why_unread`.
-    """
+    """Refuse a path that Hydra would read as a number, a list or null, and show how to quote it."""
     for word in words:
         name, sign, text = word.partition("=")
         if word.startswith("-") or not sign or "path" not in options.of(name):
@@ -212,10 +203,7 @@ def given_twice(words: Sequence[str]) -> list[str]:
 
 
 def why_unread(word: str, rest: Sequence[str], parse: Parse, options: Options) -> str:
-    """Explain why a word is no override, and how to write it.
-
-    ``rest`` are the words after it, where a list that was written with spaces would continue.
-    """
+    """Explain why a word is no override, and how to write it."""
     said = f"{word!r} is no option, KEY=VALUE is wanted"
     name, sign, value = word.partition("=")
     bare = name.lstrip("+~")

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from yaml import Node
 
-_DEFAULTS: Final = "defaults"
-"""The key of a file's defaults list, which is no option."""
-_GLOBAL: Final = "# @package _global_"
-"""The first line of a file that gives options by their full names."""
+_DEFAULTS: Final = "defaults"  # the key of a file's defaults list, which is no option
+_GLOBAL: Final = "# @package _global_"  # the first line of a file that gives options by their full names
 
 
 def conf_folder() -> Path:
@@ -27,28 +25,15 @@ def conf_folder() -> Path:
 
 @dataclass(frozen=True)
 class PackagedFile:
-    """A file of the configuration.
+    """A file of the configuration."""
 
-    Attributes
-    ----------
-    head
-        The first sentence of its opening comment, which says what this choice is.
-    defaults
-        The choices in its defaults list, by group.
-    values
-        Each option's value by the option's full name: as typed after the equals sign, on one line.
-    """
-
-    head: str
-    defaults: dict[str, str]
-    values: dict[str, str]
+    head: str  # the first sentence of its opening comment, which says what this choice is
+    defaults: dict[str, str]  # the choices in its defaults list, by group
+    values: dict[str, str]  # each option's value by the option's full name: as typed after the equals sign, on one line
 
 
 def read_packaged(path: Path, *, group: str = "") -> PackagedFile:
-    """Read a well-formed file of the configuration.
-
-    ``group`` prefixes the names of its options, unless the first line says that they are full names.
-    """
+    """Read a well-formed file of the configuration."""
     import yaml
 
     text = path.read_text("utf-8")

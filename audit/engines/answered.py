@@ -27,50 +27,28 @@ from stimuli.prompts import Prompt
 from stimuli.table_files import SUFFIXES, MalformedRowError
 from stimuli.tables import open_table
 
-TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")
-"""Names under which a line may have the model's text."""
+TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")  # names of the model's text in a line
 _IDS: Final = ("custom_id", "id")
 _TABLES: Final = SUFFIXES - {".jsonl", ".ndjson"}
 """Suffixes of tables. JSON lines are read separately, since they may have whole completions."""
-_LARGEST_LOG: Final = 4 * LARGEST_TABLE
-"""Bytes of an unpacked log, which repeats every prompt."""
-_SHOWN: Final = 60
-"""Characters of an id to show."""
-Messages: TypeAlias = Sequence[tuple[str, str]]
-"""(role, text) of what a model is shown, in order."""
+_LARGEST_LOG: Final = 4 * LARGEST_TABLE  # bytes of an unpacked log, which repeats every prompt
+_SHOWN: Final = 60  # characters of an id to show
+Messages: TypeAlias = Sequence[tuple[str, str]]  # (role, text) of what a model is shown, in order
 
 
 @dataclass(frozen=True)
 class FileAnswers:
-    """Answers read from a file.
+    """Answers read from a file."""
 
-    Attributes
-    ----------
-    texts
-        Texts by prompt index; prompts without an answer have no entry.
-    n_prompts
-        Prompts of the run.
-    n_without
-        Lines that say themselves that there is no answer.
-    n_repeated
-        Lines that repeat an earlier one.
-    sha256
-        SHA-256 of the file's bytes.
-    model, by
-        The model and the stack, as the file names them; empty if it does not.
-    remarks
-        Further facts in the file that readers of the answers must know.
-    """
-
-    texts: Mapping[int, Generated]
+    texts: Mapping[int, Generated]  # by prompt index; prompts without an answer have no entry
     n_prompts: int
-    n_without: int
-    n_repeated: int
+    n_without: int  # lines that say themselves that there is no answer
+    n_repeated: int  # lines that repeat an earlier one
     path: Path
     sha256: str
-    model: str = ""
-    by: str = ""
-    remarks: tuple[str, ...] = ()
+    model: str = ""  # as the file names it; empty if it does not
+    by: str = ""  # the stack that asked, as the file names it
+    remarks: tuple[str, ...] = ()  # what readers of the answers must know besides
 
     @property
     def n_unsigned(self) -> int:
@@ -96,17 +74,10 @@ class _Answer:
 def read_answers_file(
     path: Path, *, export: str, n_prompts: int, asked: Callable[[], Sequence[Messages]] | None = None
 ) -> FileAnswers:
-    """Read and check answers.
+    """Read and check answers from JSON lines (empty ones are skipped), a log of Inspect, or a table.
 
-    Parameters
-    ----------
-    path
-        JSON lines in UTF-8 (empty lines are skipped), a log of Inspect, or a table with ``id`` and a column of
-        :data:`TEXTS`, in which an empty cell is no answer.
-    export
-        Prefix of the run's prompt ids.
-    asked
-        Returns the prompts' messages, in order, to compare a log's with. If None, they are not compared.
+    A table has ``id`` and a column of :data:`TEXTS`. ``export`` begins the run's prompt ids. A log's messages are
+    compared with those that ``asked`` returns, if given.
     """
     name = f"answers={path}"
     try:
@@ -328,16 +299,12 @@ def _kind(value: object) -> str:
 
 @dataclass(frozen=True)
 class AskedElsewhere:
-    """A model that another stack asked; a :class:`audit.engines.base.ModelSource`.
+    """A model that another stack asked; a :class:`audit.engines.base.ModelSource`."""
 
-    ``name`` and ``by`` are the user's names for the model and the stack, which nothing verifies. ``prompts_sha256`` is
-    of the file of prompts.
-    """
-
-    name: str
-    by: str
+    name: str  # as the user gave it; nothing verifies it
+    by: str  # the stack, as the user gave it
     answers: FileAnswers
-    prompts_sha256: str
+    prompts_sha256: str  # of the file of prompts
 
     @property
     def revision(self) -> str | None:
@@ -370,10 +337,7 @@ class AskedElsewhere:
 
 
 class AnsweredEngine:
-    """Returns the stored answer to each prompt; see :class:`audit.engines.base.Engine`.
-
-    ``by`` is the user's name for the stack that asked.
-    """
+    """Returns the stored answer to each prompt; see :class:`audit.engines.base.Engine`."""
 
     def __init__(self, answers: FileAnswers, *, by: str) -> None:
         self._answers = answers

@@ -22,8 +22,7 @@ from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
 TokenIds: TypeAlias = Sequence[int]
-Done: TypeAlias = Callable[[int], None]
-"""Called with the number of further prompts answered."""
+Done: TypeAlias = Callable[[int], None]  # called with the number of further prompts answered
 
 
 def unwatched(n_prompts: int) -> None:
@@ -42,27 +41,13 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What a model wrote after one prompt.
+    """What a model wrote after one prompt."""
 
-    Attributes
-    ----------
-    text
-        Without special tokens; None if the engine gave none.
-    n_tokens
-        Tokens written, including the one that ends the text.
-    cut
-        Whether the text stopped at ``max_tokens`` instead of its own end; None if unknown.
-    n_prompt_tokens
-        Tokens that the model read; None if not asked or not reported.
-    refused
-        Whether a server says that the request was declined, whatever the text.
-    """
-
-    text: str | None
-    n_tokens: int
-    cut: bool | None
-    n_prompt_tokens: int | None = None
-    refused: bool = False
+    text: str | None  # without special tokens; None if the engine gave none
+    n_tokens: int  # including the one that ends the text
+    cut: bool | None  # whether the text stopped at max_tokens instead of its own end; None if unknown
+    n_prompt_tokens: int | None = None  # None if not asked or not reported
+    refused: bool = False  # whether a server says that the request was declined, whatever the text
 
 
 def storable(text: str) -> str:
@@ -87,18 +72,11 @@ class Engine(Protocol):
         ...
 
     def in_format(self, dtype: str) -> AbstractContextManager[None]:
-        """Compute in another number format for a while, then restore the weights exactly.
-
-        ``dtype`` is ``bfloat16``, ``float16`` or ``float32``. Raises ModelError if that is the engine's own format, or
-        it cannot change it.
-        """
+        """Compute in another number format for a while, then restore the weights exactly; ModelError if it cannot."""
         ...
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
-        """Return for each prompt whether it and ``room`` answer tokens fit into the model's context.
-
-        Raises ModelError if the chat template cannot show a prompt.
-        """
+        """Return for each prompt whether it and ``room`` answer tokens fit into the model's context."""
         ...
 
     def write(
@@ -117,18 +95,9 @@ class Engine(Protocol):
         the order. As at temperature 0, this holds up to the rounding of logits, whose last bits may depend on the
         batch. Two engines draw different texts from one seed.
 
-        Parameters
-        ----------
-        prompts
-            n conversations. The beginning given to an answer is not part of the text.
-        max_tokens
-            Tokens of a text, at most, including the one that ends it.
-        temperature
-            0 takes the likeliest token at each step; above 0, tokens are drawn from softmax(logits / temperature).
-        top_p
-            Above temperature 0, tokens are drawn from the smallest set of likeliest tokens that has this probability.
-        seeds
-            Above temperature 0, one for each prompt, see :func:`sampling_seeds`; ignored at temperature 0.
+        The beginning given to an answer is not part of the text. ``max_tokens`` includes the token that ends it. Above
+        temperature 0, tokens are drawn from softmax(logits / temperature), among the smallest set of likeliest tokens
+        with probability ``top_p``, by one seed a prompt (:func:`sampling_seeds`).
         """
         ...
 
@@ -166,20 +135,10 @@ class TokenReader(Tokenises, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopTokens:
-    """The likeliest tokens at each position of an answer.
+    """The likeliest tokens at each position of an answer."""
 
-    Attributes
-    ----------
-    written
-        The answer's tokens, as texts: the likeliest at each position. Empty if the request was declined.
-    tables
-        Checked probabilities of the likeliest tokens at each position, by text.
-    n_prompt_tokens
-        As in :class:`Generated`.
-    """
-
-    written: tuple[str, ...]
-    tables: tuple[Mapping[str, float], ...]
+    written: tuple[str, ...]  # the likeliest token at each position, as text; empty if the request was declined
+    tables: tuple[Mapping[str, float], ...]  # checked probabilities of the likeliest tokens at each position, by text
     n_prompt_tokens: int | None
 
     def __post_init__(self) -> None:
@@ -191,10 +150,7 @@ class TopReader(Protocol):
     """Reads the probabilities of the likeliest tokens only."""
 
     def top(self, prompts: Sequence[Prompt], *, n_tokens: int, done: Done = unwatched) -> list[TopTokens | None]:
-        """Return the likeliest tokens at the first positions of each answer; None for a prompt without an answer.
-
-        At most ``n_tokens`` positions. Raises ModelError if no probabilities are returned.
-        """
+        """Return the likeliest tokens at the first positions of each answer; None for a prompt without an answer."""
         ...
 
 
@@ -209,10 +165,7 @@ class GoesOn(Protocol):
     def top_after(
         self, prompts: Sequence[Prompt], tops: Sequence[TopTokens], begun: Sequence[tuple[str, ...]]
     ) -> list[TopTokens | None]:
-        """Return the likeliest tokens after each prompt and its ``begun`` tokens; None if there is no such answer.
-
-        Call it only if :meth:`goes_on` returned True. A prompt may occur several times.
-        """
+        """Return the likeliest tokens after each prompt and its ``begun`` tokens; None if there is no such answer."""
         ...
 
 
@@ -255,10 +208,9 @@ class CachedPrompts(Protocol):
         ...
 
     def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
-        """Return the probabilities of given tokens after each prompt and each of its tails.
+        """Return the probabilities of k ≤ 128 given tokens after each prompt and each of its tails, at temperature 1.
 
-        Each prompt's array has shape (n_tails, k): probabilities under the full softmax at temperature 1. Tails of a
-        prompt must be distinct; the empty one asks after the prompt itself. ``token_ids`` has k ≤ 128 tokens.
+        Shape (n_tails, k) for each prompt. Tails must be distinct; the empty one asks after the prompt itself.
         """
         ...
 
@@ -349,11 +301,7 @@ def next_token_probabilities(
 def sampling_seeds(
     n_prompts: int, *, temperature: float, top_p: float, seeds: Sequence[int] | None
 ) -> list[int] | None:
-    """Check the settings of :meth:`Engine.write` and return the seeds to sample with; None at temperature 0.
-
-    Seeds are whole numbers from 0 to below 2^63. vLLM on a CPU uses only their lower 32 bits. Bad settings raise
-    ValueError.
-    """
+    """Check the settings of :meth:`Engine.write` and return the seeds, 0 to below 2^63; None at temperature 0."""
     if not (math.isfinite(temperature) and temperature >= 0):
         raise ValueError(f"temperature={temperature}: must be 0 or a positive number")
     if not 0 < top_p <= 1:

@@ -23,32 +23,20 @@ from audit.engines.server import LONGEST_PAUSE, BudgetError, Json, NoAnswerError
 from audit.errors import ModelError
 
 _Read = TypeVar("_Read")
-_Take: TypeAlias = Callable[[str, Json], None]
-"""Gets a request's name and the answer to it."""
+_Take: TypeAlias = Callable[[str, Json], None]  # gets a request's name and the answer to it
 
-MOST_REQUESTS: Final = 50_000
-"""Requests of a batch, at most: OpenAI's limit."""
-MOST_BYTES: Final = 190 * 10**6
-"""Bytes of a batch's file: somewhat below OpenAI's limit of 200 MB."""
-LEAST: Final = 100
-"""Requests that are worth a batch; fewer are asked one by one."""
-ROUNDS: Final = 3
-"""Batches in which a request without an answer is tried."""
-MARK: Final = "empathy_audit"
-"""Key of our mark in a batch's metadata."""
+MOST_REQUESTS: Final = 50_000  # requests of a batch, at most: OpenAI's limit
+MOST_BYTES: Final = 190 * 10**6  # bytes of a batch's file: somewhat below OpenAI's limit of 200 MB
+LEAST: Final = 100  # requests that are worth a batch; fewer are asked one by one
+ROUNDS: Final = 3  # batches in which a request without an answer is tried
+MARK: Final = "empathy_audit"  # key of our mark in a batch's metadata
 _ENDED: Final = frozenset({"completed", "failed", "expired", "cancelled"})
-_PAGES: Final = 50
-"""Pages of 100 batches to search for ours."""
-_SHOWN: Final = 300
-"""Characters of a server's message to show."""
+_PAGES: Final = 50  # pages of 100 batches to search for ours
+_SHOWN: Final = 300  # characters of a server's message to show
 
 
 class Batches:
-    """Sends requests in batches, with the interface of :meth:`audit.engines.server.Server.ask_all`.
-
-    The server's budget, retries and stored answers apply here too: a request in a batch counts as one. ``say`` gets
-    lines about batches.
-    """
+    """Sends requests in batches; budget, retries and stored answers are the :class:`Server`'s."""
 
     def __init__(self, server: Server, *, say: Callable[[str], None] | None = None) -> None:
         self._server = server
@@ -67,11 +55,7 @@ class Batches:
         missing: Callable[[str], _Read] | None = None,
         done: Done = unwatched,
     ) -> list[_Read]:
-        """Send many requests and wait for the answers; see :meth:`audit.engines.server.Server.ask_all`.
-
-        Raises ModelError if the server has no batches, a batch fails or is cancelled, or the budget is spent. Answers
-        so far are kept, and a submitted batch is found again.
-        """
+        """Send many requests and wait for the answers. After an error a submitted batch is found again."""
         server = self._server
         if server.kept is not self._of:
             self._of, self._noted = server.kept, {}
@@ -87,7 +71,6 @@ class Batches:
         odd: dict[int, str] = {}
 
         def take(name: str, response: Json) -> None:
-            """Read and store an answer."""
             place = places.get(name)
             if place is None or place in found:
                 return
@@ -374,14 +357,12 @@ class _Told:
         self._total = total
 
     def at(self, n: int) -> None:
-        """Report that ``n`` are done in all."""
         n = min(n, self._total)
         if n > self.n:
             self._done(n - self.n)
             self.n = n
 
     def more(self, n: int) -> None:
-        """Report that ``n`` more are done."""
         self.at(self.n + n)
 
 

@@ -29,21 +29,15 @@ LAYERS: Final = {"embedded:minilm": 5}
 Of six layers the authors chose the fifth for DistilBERT and DistilRoBERTa; that the same is good for this one is our
 guess.
 """
-BATCH_TOKENS: Final = 4096
-"""Tokens read at once, including padding, unless one text has more."""
+BATCH_TOKENS: Final = 4096  # tokens read at once, including padding, unless one text has more
 
 _REMEDY: Final = "choose an encoder such as embedded:minilm or FacebookAI/roberta-large, or get it again"
 
 
 class _EncodedText(NamedTuple):
-    """A text's encoded tokens."""
-
-    vectors: npt.NDArray[np.float32]
-    """Shape (tokens, width), each of length 1; with CLS and SEP."""
-    averaged: npt.NDArray[np.bool_]
-    """Shape (tokens,): whether a token counts in averages."""
-    cut: bool
-    """Whether the text lost its end."""
+    vectors: npt.NDArray[np.float32]  # shape (tokens, width), each of length 1; with CLS and SEP
+    averaged: npt.NDArray[np.bool_]  # shape (tokens,): whether a token counts in averages
+    cut: bool  # whether the text lost its end
 
 
 class BertScorer:
@@ -55,26 +49,12 @@ class BertScorer:
     separately. All this is as in the authors' tool. Deviations: an empty text gets NaN, not 0, and so does F1 if
     precision or recall is not above 0. As there, a text that is longer than the encoder reads loses its end.
 
-    Parameters
-    ----------
-    model
-        ``embedded:minilm``, a folder, or a hub id that is in the hub's cache on this machine.
-    layer
-        Layer of the hidden states, counted from 1; 0 is the embeddings. Required except for ``embedded:minilm``: the
-        authors chose it for each model by its agreement with people, 17 for ``FacebookAI/roberta-large``.
-    download
-        Whether to download a hub model; otherwise ModelAbsentError is raised if it is not in the cache.
-
-    Attributes
-    ----------
-    facts
-        What identifies the scorer: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
-        ``dtype``, ``layer``, and ``max_tokens`` of a text (None: no limit).
-    n_cut
-        Texts so far that lost their end, or one of whose references did.
+    ``model`` is ``embedded:minilm``, a folder, or a hub id in this machine's cache. ``layer`` is counted from 1, 0
+    being the embeddings. It is required except for ``embedded:minilm``: the authors chose it for each model by its
+    agreement with people, 17 for ``FacebookAI/roberta-large``.
     """
 
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # what identifies the scorer; files are SHA-256 by name
 
     def __init__(
         self,
@@ -123,18 +103,10 @@ class BertScorer:
         marked = (transformers.GPT2Tokenizer, transformers.RobertaTokenizer)
         self._before = " " if isinstance(self._tokenizer, marked) else ""
         self.n_cut = 0
-        self.facts = {
-            **network_facts(model, files, self._network),
-            "layer": self._layer,
-            "max_tokens": self._limit,
-        }
+        self.facts = {**network_facts(model, files, self._network), "layer": self._layer, "max_tokens": self._limit}
 
     def score(self, texts: Sequence[str], references: Sequence[Sequence[str]]) -> npt.NDArray[np.float64]:
-        """Return precision, recall and F1 of each text, shape (n, 3); NaN if it or all its references have no token.
-
-        A text may have no references or several. The hidden states of all references of a call are in memory at once.
-        Raises ModelError if a hidden state is zero or not finite.
-        """
+        """Return precision, recall and F1 of each text, shape (n, 3); NaN if it or all its references have no token."""
         if len(texts) != len(references):
             raise ValueError(f"{len(texts)} texts, and references for {len(references)}")
         scores = np.full((len(texts), 3), np.nan)

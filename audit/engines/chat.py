@@ -40,34 +40,18 @@ from stimuli.prompts import Prompt
 
 _SENTINEL: Final = "empathy-audit-system-role"
 _TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
-_PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))
-"""Messages that reveal what a template writes around a prompt."""
-_CHECKED: Final = 2
-"""Prompts to check for each system message and number of turns."""
-_FIRST: Final = 4
-"""Tokens at a prompt's beginning among which the template's BOS may come, for example after white space."""
-_NUMBERS: Final = tuple(map(str, range(101)))
-"""Numbers that test whether a tokenizer joins a number to the space before it."""
+_PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))  # reveal what a template writes around a prompt
+_CHECKED: Final = 2  # prompts to check for each system message and number of turns
+_FIRST: Final = 4  # tokens among which the template's BOS may come, for example after white space
+_NUMBERS: Final = tuple(map(str, range(101)))  # tests whether a tokenizer joins a number to the space before it
 
 
 class ChatTokenizer:
     """A Hugging Face tokenizer that renders and encodes our prompts.
 
-    Parameters
-    ----------
-    tokenizer
-        A ``PreTrainedTokenizerBase``.
-    name
-        The model's name, for messages.
-    add_special_tokens
-        Whether to add the tokenizer's special tokens although the chat template has written its own, as vLLM does with
-        a prompt given as a string. A template that writes a BOS then has it twice.
-    template
-        The user's, in place of the tokenizer's own.
-    date
-        YYYY-MM-DD, for templates that print today's date.
-    thinks_in
-        The marks of the model's thoughts.
+    With ``add_special_tokens`` the tokenizer's special tokens are added although the chat template has written its own,
+    as vLLM does with a prompt given as a string: a template that writes a BOS then has it twice. ``date`` is
+    YYYY-MM-DD, for templates that print today's.
     """
 
     _mend: ClassVar[str] = "name a template, model.chat_template=FILE,"
@@ -193,11 +177,7 @@ class ChatTokenizer:
 
     @cached_property
     def _closes(self) -> bool:
-        """Whether to close a thought that the template does not open.
-
-        True if the model thinks (its card, template or vocabulary says so) and the template renders the same whether it
-        is told to think or not to.
-        """
+        """Whether to close a thought that the template does not open, since the model thinks whatever it is told."""
         if self.dialect is None:
             return False
         named = self.thinks_in != "auto" or in_template(self._template_text) is self.dialect
@@ -209,10 +189,7 @@ class ChatTokenizer:
     def _render(
         self, messages: Sequence[tuple[str, str]], told: Mapping[str, Any] | None = None, *, thinks: bool = False
     ) -> str:
-        """Render messages up to where the answer begins, or the thought.
-
-        ``told`` overrides the pinned date variables.
-        """
+        """Render messages up to where the answer begins, or the thought."""
         shown = pinned(self.date) if told is None else told
         if thinks:
             return self.thinking.opened(self._made(messages, shown, thinks=True))
@@ -236,10 +213,7 @@ class ChatTokenizer:
 
     @cached_property
     def _form(self) -> tuple[tuple[tuple[str, str], ...], bool]:
-        """Messages that the template accepts and shows, and whether their content is a list of parts.
-
-        Raises ModelError if no form shows the question.
-        """
+        """Messages that the template accepts and shows, and whether their content is a list of parts."""
         faults = []
         question = ("user", _SENTINEL)
         probes = ((question,), (("system", "x"), question))
@@ -298,11 +272,7 @@ class ChatTokenizer:
         return own is PreTrainedTokenizerBase.apply_chat_template
 
     def render(self, prompt: Prompt) -> str:
-        """Return the full text given to the model, up to where its thought or answer begins or continues.
-
-        Raises ModelError if the template refuses the messages or omits earlier turns, or if a thought is asked of a
-        model that has none.
-        """
+        """Return the full text given to the model, up to where its thought or answer begins or continues."""
         messages = [*prompt.turns, ("user", prompt.user)]
         if prompt.turns and not self.shows_turns:
             raise ModelError(
@@ -323,11 +293,7 @@ class ChatTokenizer:
         return text + self.begun_as(prompt.begun)
 
     def check_shown(self, prompts: Sequence[Prompt]) -> None:
-        """Check that the first prompts of each perceiver show every message once and in order.
-
-        Raises ModelError if not, since the model would be asked something else, or if a prompt ends inside a thought
-        with unknown marks.
-        """
+        """Check that each perceiver's first prompts show every message once, in order, without an unknown thought."""
         if prompts and (mark := self._opens_unknown):
             raise ModelError(
                 f"model {self.name}: its chat template opens a thought by {mark!r}, which is of no dialect that is "
@@ -377,11 +343,7 @@ class ChatTokenizer:
         return ids
 
     def encode_prompts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """Return the token ids of prompts; shared text is rendered and tokenised once.
-
-        With ``add_special_tokens``, the tokenizer's own special tokens surround them. Raises ModelError as
-        :meth:`render`, or if those tokens cannot be determined.
-        """
+        """Return the token ids of prompts; shared text is rendered and tokenised once."""
         self.check_shown(prompts)
         if self._shared is None:
             encoded = self.encode_all([self.render(prompt) for prompt in prompts])
@@ -422,10 +384,7 @@ class ChatTokenizer:
 
     @cached_property
     def chat(self) -> dict[str, Any]:
-        """What shapes prompts besides the model's own files, for the manifest; empty if nothing does.
-
-        Keys as in :attr:`chat_identity`.
-        """
+        """What shapes prompts besides the model's own files, for the manifest; empty if nothing does."""
         other = self._probed(pinned(another_day(self.date)))
         return self._told(self.date if self._probed(pinned(self.date)) != other else None)
 
@@ -433,10 +392,8 @@ class ChatTokenizer:
     def chat_identity(self) -> dict[str, Any]:
         """The entries of :attr:`chat` that make prompts differ from those of earlier versions; empty if none.
 
-        ``template`` is the SHA-256 of the user's template; ``date`` the pinned date; ``begins`` what was done about
-        opening tokens; ``closes`` the marks of thoughts that are closed at once; ``content`` says that messages are
-        lists of parts. The date that templates of Llama 3.1 write by themselves is left out: earlier versions had it
-        too.
+        ``begins`` is what was done about opening tokens, ``closes`` the marks of thoughts that are closed at once. The
+        date that templates of Llama 3.1 write by themselves is left out: earlier versions had it too.
         """
         untold = self._probed({"strftime_now": clock(another_day(self.date))})
         return self._told(self.date if self._probed(pinned(self.date)) != untold else None)
@@ -514,10 +471,7 @@ class ChatTokenizer:
 
     @cached_property
     def added(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Token ids added before and after a rendered text; both empty unless ``add_special_tokens``.
-
-        Raises ModelError if the tokenizer changes a text in other ways than by adding tokens around it.
-        """
+        """Token ids added before and after a rendered text; both empty unless ``add_special_tokens``."""
         if not self.add_special_tokens:
             return (), ()
         # A text without special tokens occurs once, unchanged, in its encoding.
@@ -578,12 +532,7 @@ class ChatTokenizer:
         return str(self.hf.decode(token_ids, skip_special_tokens=not marks))
 
     def written(self, token_ids: list[int], text: str | None = None) -> str:
-        """Return the text that a model wrote, without special tokens except the marks of a thought.
-
-        The marks are needed to tell the thought from the answer; marks that the card names become ``<think>``.
-        ``token_ids`` is the whole output, and ``text`` the same without special tokens if the engine has decoded it
-        already.
-        """
+        """Return the text of an output without special tokens, except the marks that tell a thought from its answer."""
         text = self.decode(token_ids) if text is None else text
         if not self._special_ids.isdisjoint(token_ids):
             whole = self.decode(token_ids, marks=True)

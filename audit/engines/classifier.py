@@ -20,17 +20,8 @@ from stimuli.files import LARGEST_TEXT, read_file
 class Classifier:
     """A sequence classifier in float32, without dropout; made by :func:`open_classifier`.
 
-    A special token in a text, such as ``</s>``, is read as its characters.
-
-    Attributes
-    ----------
-    labels
-        The names of the k labels, in column order.
-    facts
-        What identifies the classifier: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
-        ``dtype``, ``max_tokens`` (of a text with its pair; None: no limit) and ``labels``.
-    n_cut
-        Texts so far that were longer than ``max_tokens``; a text with several pairs counts with each.
+    A special token in a text, such as ``</s>``, is read as its characters. ``labels`` are in the order of the columns.
+    ``n_cut`` counts the texts that were longer than the model reads; a text with several pairs counts with each.
     """
 
     def __init__(self, network: Any, tokenizer: Any, *, name: str, files: ModelFiles, batch_size: int) -> None:
@@ -56,7 +47,7 @@ class Classifier:
         """Return the logit of each label, shape (n, k); independent of the other texts and their order, up to rounding.
 
         A text that is too long loses its end. ``pairs`` are read after the texts, and lose their end only if a pair
-        alone leaves no room for a text. Raises ModelError if a logit is not finite.
+        alone leaves no room for a text.
         """
         if pairs is not None and len(pairs) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(pairs)} pairs: must be as many")
@@ -121,11 +112,7 @@ def open_classifier(
     batch_size: int = 16,
     download: bool = False,
 ) -> Classifier:
-    """Load a sequence classifier whose labels, two or more, exclude one another; the model's own code is not run.
-
-    ``asked`` names it in messages; None means ``classifier MODEL``. ``batch_size`` affects only rounding. Raises
-    ModelAbsentError if the model is not on this machine and ``download`` is False.
-    """
+    """Load a sequence classifier whose labels, two or more, exclude one another; the model's own code is not run."""
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: must be 1 or more")
     asked = asked or f"classifier {model}"
@@ -162,7 +149,6 @@ def _check_folder(folder: Path, *, name: str, asked: str) -> None:
 
 
 def _load(folder: Path, asked: str, device: str) -> tuple[Any, Any]:
-    """Return network and tokenizer."""
     import transformers
 
     own = {"local_files_only": True, "trust_remote_code": False}

@@ -24,19 +24,10 @@ from stimuli.narratives import Narrative
 
 @dataclass(frozen=True)
 class Inferred:
-    """A COMET model's inferences from n heads.
+    """A COMET model's inferences from n heads."""
 
-    Attributes
-    ----------
-    texts
-        For each head, by relation, the inferences, likeliest first, joined by ``"; "``; empty if it wrote none.
-    facts
-        What identifies the model: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``; also
-        ``max_tokens`` of head and mark together (None: no limit), and ``n_cut``, the heads that were cut to it.
-    """
-
-    texts: list[dict[str, str]]
-    facts: dict[str, Any]
+    texts: list[dict[str, str]]  # by head and relation, the inferences, likeliest first, joined by "; "
+    facts: dict[str, Any]  # what identifies the model; n_cut counts the heads that were cut to max_tokens
 
 
 def head_of(narrative: Narrative) -> str:
@@ -60,26 +51,12 @@ def infer(
     batch_size: int = 16,
     device: str = "cpu",
 ) -> Inferred:
-    """Return a COMET model's inferences from each head by each relation.
+    """Return a COMET model's n inferences from each head by each relation, such as ``xIntent``, by n beams.
 
-    The model reads ``"{head} {relation} [GEN]"``, as the published one does, and a beam search with n beams writes n
-    inferences. Empty and repeated ones are dropped, as is "none", the model's word for nothing, unless it is the only
-    one. A head that is too long loses its end, never its mark. Of the model's generation settings only the special
-    tokens are kept, as in our engines. Nothing is sampled, and the model's own code is not run. A bar on stderr shows
-    progress.
-
-    Parameters
-    ----------
-    heads
-        What happened, see :func:`head_of`.
-    relations
-        Marks that the model was trained with, such as ``xIntent``.
-    n
-        Beams, and inferences for a relation.
-    max_tokens
-        Tokens of an inference, at most.
-    batch_size
-        Affects only rounding.
+    The model reads ``"{head} {relation} [GEN]"``, as the published one does. Empty and repeated inferences are dropped,
+    as is "none", the model's word for nothing, unless it is the only one. A head that is too long loses its end, never
+    its mark. Of the model's generation settings only the special tokens are kept, as in our engines. Nothing is
+    sampled, and the model's own code is not run.
     """
     for name, value in (("n", n), ("max_tokens", max_tokens), ("batch_size", batch_size)):
         if value < 1:
@@ -185,11 +162,7 @@ def _load(files: ModelFiles, model: str, device: str) -> tuple[Any, Any]:
 
 
 def _mark(tokenizer: Any, relation: str, model: str) -> int:
-    """Return a relation's token, which only a model trained on relations has.
-
-    [GEN] is not required: the code that trained the published model adds the relations as tokens, and leaves [GEN] in
-    pieces.
-    """
+    """Return a relation's token. [GEN] need not be one: the published model's training code leaves it in pieces."""
     token = tokenizer.get_vocab().get(relation)
     if token is None or token not in tokenizer(f"PersonX sleeps {relation} [GEN]")["input_ids"]:
         raise ModelError(

@@ -17,39 +17,22 @@ from audit.errors import ModelError
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The marks of a thought.
+    """The marks of a thought."""
 
-    Attributes
-    ----------
-    name
-        Its name in ``model.thinks_in``.
-    marks
-        Its own special tokens. Any of them in a chat template shows that a model may think so, as does the first of
-        them as a token of the vocabulary.
-    opens, begins
-        The mark before a thought, and the white space after it if the template writes none.
-    closes
-        What the model writes to end a thought.
-    answers
-        Text between that and the answer.
-    empty
-        Content of a thought that is closed at once.
-    told
-        How to tell its templates to think or not, besides ``enable_thinking`` and ``thinking``: a variable's name, and
-        its values without and with a thought.
-    habitual
-        Whether the marks in a vocabulary suffice to show that the model thinks. Other marks also occur in vocabularies
-        of models that do not.
-    """
-
-    name: str
+    name: str  # in model.thinks_in
+    # Its own special tokens. Any of them in a chat template shows that a model may think so, as does the first of them
+    # as a token of the vocabulary.
     marks: tuple[str, ...]
     opens: str
     closes: str
-    begins: str = ""
-    answers: str = ""
-    empty: str = ""
+    begins: str = ""  # the white space after the mark, if the template writes none
+    answers: str = ""  # text between the thought and the answer
+    empty: str = ""  # content of a thought that is closed at once
+    # How to tell its templates to think or not, besides enable_thinking and thinking: a variable's name, and its values
+    # without and with a thought.
     told: tuple[str, Any, Any] | None = None
+    # Whether the marks in a vocabulary suffice to show that the model thinks: others also occur in vocabularies of
+    # models that do not.
     habitual: bool = False
 
     def opened(self, text: str) -> str:
@@ -141,11 +124,7 @@ DIALECTS: Final = (
 
 
 def dialect_of(asked: ThinksIn, template: str, is_token: Callable[[str], bool]) -> Dialect | None:
-    """Return the dialect that a model thinks in; None if nothing shows that it thinks.
-
-    ``asked`` is ``model.thinks_in``; ``template`` is empty if it cannot be read; ``is_token`` tells whether a text is
-    one token of the vocabulary.
-    """
+    """Return the dialect that a model thinks in; None if nothing shows that it thinks."""
     if isinstance(asked, tuple):
         return _tagged("thinking.marks", *asked)
     if asked != "auto":
@@ -293,10 +272,7 @@ _OF_THOUGHT: Final = re.compile(
 
 
 def has_unknown_marks(text: str) -> bool:
-    """Whether a pair of unknown marks surrounds part of a text, or an unknown mark begins a thought.
-
-    Text between such marks may be a thought, and a number in it no rating.
-    """
+    """Whether a pair of unknown marks surrounds part of a text, or an unknown mark begins a thought."""
     text = _ESCAPED.sub(lambda each: "<" if each["opens"] else ">", text).translate(_AS_ASCII)
     if any(not _OF_CODE.fullmatch(each["name"]) for each in _FENCE.finditer(text)):
         return True

@@ -11,10 +11,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-LARGE: Final = 2**30
-"""Bytes from which a file's hash is cached: a second of reading."""
-_SETTLED_NS: Final = 5 * 10**9
-"""A file changed more recently than this may change again within the same clock tick."""
+LARGE: Final = 2**30  # bytes from which a file's hash is cached: a second of reading
+_SETTLED_NS: Final = 5 * 10**9  # a file changed more recently than this may change again within the same clock tick
 
 
 def cache_folder() -> Path:

@@ -34,19 +34,10 @@ _CHOICES: Final = f"{', '.join(PACKAGED)}, a folder, or a hub id such as sentenc
 
 @dataclass(frozen=True)
 class Embedded:
-    """The embeddings of n texts.
+    """The embeddings of n texts."""
 
-    Attributes
-    ----------
-    vectors
-        Shape (n, d), float64, in text order; each of length 1.
-    facts
-        What identifies the embedder: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``; also
-        ``max_tokens`` of a text (None: no limit), and ``n_cut``, the number of longer texts.
-    """
-
-    vectors: npt.NDArray[np.float64]
-    facts: dict[str, Any]
+    vectors: npt.NDArray[np.float64]  # shape (n, d), in text order, each of length 1
+    facts: dict[str, Any]  # what identifies the embedder; n_cut counts texts longer than max_tokens
 
 
 def embed(texts: Sequence[str], *, model: str, revision: str | None = None, device: str = "cpu") -> Embedded:

@@ -72,15 +72,11 @@ _NO: Final = frozenset({"false", "no", "n", "f", "0"})
 
 @dataclass(frozen=True)
 class Ending:
-    """How a text ended.
+    """How a text ended."""
 
-    ``cut`` is True if it is incomplete, None if nothing says so. ``declined`` says whether the request was declined.
-    ``unknown`` is an unrecognised sign if no other sign is known, else empty.
-    """
-
-    cut: bool | None = None
-    declined: bool = False
-    unknown: str = ""
+    cut: bool | None = None  # True if it is incomplete, None if nothing says so
+    declined: bool = False  # whether the request was declined
+    unknown: str = ""  # an unrecognised sign if no other sign is known
 
     @property
     def at_worst(self) -> bool | None:

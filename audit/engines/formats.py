@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 from stimuli.files import LARGEST_TEXT, read_file
 
 _HALF: Final = ("bfloat16", "float16")
-_PROBED: Final = (256, 1024, 1024)
-"""Rows, columns and width of matrix products that compare two formats: milliseconds each."""
+_PROBED: Final = (256, 1024, 1024)  # rows, columns and width of the matrix products compared: milliseconds each
 
 
 class Format(NamedTuple):

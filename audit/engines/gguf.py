@@ -32,14 +32,12 @@ _CONVERSION: Final = "1"
 SERVE: Final = "serve it by llama.cpp or Ollama, and ask it by engine=openai (docs/endpoints.md)"
 """Remedy for files that transformers cannot convert."""
 _BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
-_BESIDE: Final = 2**26
-"""Bytes of an unpacked folder besides the weights: mostly the tokenizer."""
+_BESIDE: Final = 2**26  # bytes of an unpacked folder besides the weights: mostly the tokenizer
 _FORMATS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 """``struct`` format by GGUF value type; 8 is a string and 9 an array."""
 _TEXT, _LIST = 8, 9
 _MOST_AXES: Final = 8
-_LONGEST: Final = 2**24
-"""Bytes of a string in the header, at most."""
+_LONGEST: Final = 2**24  # bytes of a string in the header, at most
 _COMPUTED_WITH: Final = re.compile(r"rope\.scal|softcap|_scale$|\.scale$|alibi")
 """Settings that change what the model computes."""
 _LLAMA3: Final = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
@@ -48,13 +46,10 @@ _LLAMA3: Final = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max
 
 @dataclass(frozen=True)
 class Header:
-    """A GGUF file's metadata.
+    """A GGUF file's metadata."""
 
-    ``values`` has the settings by name; for arrays only the length. ``tensors`` has each tensor's shape as stored, its
-    type number, and the offset of its content from ``start``, where the first tensor begins.
-    """
-
-    values: dict[str, Any]
+    values: dict[str, Any]  # the settings by name; for arrays only the length
+    # shape as stored, type number, and offset of the content from start
     tensors: dict[str, tuple[tuple[int, ...], int, int]]
     start: int
 
@@ -70,10 +65,7 @@ class Header:
 
 
 def read_header(path: Path, asked: str) -> Header:
-    """Read a GGUF file's metadata, checking everything against the file's size.
-
-    ``asked`` names the file in messages, such as ``model.path=FILE``.
-    """
+    """Read a GGUF file's metadata, checking everything against the file's size."""
     size = path.stat().st_size
     try:
         with open_file(path) as handle:
@@ -161,17 +153,13 @@ def _damaged(asked: str, size: int) -> ModelError:
 
 @dataclass(frozen=True)
 class Unpacking:
-    """A GGUF file and the folder it is unpacked into.
-
-    ``digest`` is the file's SHA-256, ``form`` the number format of the unpacked weights, and ``kinds`` the formats in
-    the file, most frequent first. ``asked`` names the file in messages.
-    """
+    """A GGUF file and the folder it is unpacked into."""
 
     path: Path
     asked: str
-    digest: str
-    form: str
-    kinds: tuple[str, ...]
+    digest: str  # the file's SHA-256
+    form: str  # the number format of the unpacked weights
+    kinds: tuple[str, ...]  # the formats in the file, most frequent first
     header: Header
     folder: Path
 
@@ -197,10 +185,7 @@ class Unpacking:
         )
 
     def unpack(self) -> None:
-        """Create the folder, whole or not at all, unless it exists.
-
-        Raises ModelError if the file cannot be converted or the disk has too little room.
-        """
+        """Create the folder, whole or not at all, unless it exists."""
         if self.folder.is_dir():
             return
         try:
@@ -347,11 +332,7 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
 
 
 def convert(packed: Path, folder: Path, *, form: str, made: Callable[[Any, Any, Any], None] | None = None) -> None:
-    """Convert a GGUF file into a folder of safetensors; the folder appears whole or not at all.
-
-    ``form`` is ``float32``, ``bfloat16`` or ``float16``. ``made`` gets the tokenizer, the network and transformers'
-    loading info before they are written. Raises whatever transformers and safetensors raise.
-    """
+    """Convert a GGUF file into a folder of safetensors; the folder appears whole or not at all."""
     try:
         import accelerate  # noqa: F401
         import gguf

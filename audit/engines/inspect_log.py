@@ -17,35 +17,27 @@ if TYPE_CHECKING:
     from inspect_ai.model import ModelOutput
 
 _HEADER: Final = "header.json"
-_BEGUN: Final = "_journal/start.json"
-"""Members of an Inspect archive: the first once it is finished, the second from the start."""
+_BEGUN: Final = "_journal/start.json"  # the member of an archive that is there from the start
 _NOT_NEEDED: Final = {"events", "events_data", "store", "timelines", "scores"}
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """One sample of a log.
+    """One sample of a log."""
 
-    ``id`` is the prompt's, ``epoch`` the round of answers. ``written`` has no text if there is no answer. ``asked`` has
-    (role, text) of each message shown to the model.
-    """
-
-    id: str
-    epoch: int
-    written: Generated
-    asked: tuple[tuple[str, str], ...]
+    id: str  # the prompt's
+    epoch: int  # the round of answers
+    written: Generated  # without a text if there is no answer
+    asked: tuple[tuple[str, str], ...]  # role and text of each message shown to the model
 
 
 @dataclass(frozen=True)
 class InspectLog:
-    """A log and its metadata.
-
-    ``by`` is Inspect with its version; ``temperature`` is None if unknown; ``samples`` are in log order.
-    """
+    """A log and its metadata."""
 
     model: str
-    by: str
-    temperature: float | None
+    by: str  # Inspect with its version
+    temperature: float | None  # None if unknown
     samples: Sequence[Sampled]
 
 
@@ -88,10 +80,7 @@ def read_inspect_log(path: Path) -> InspectLog:
 
 
 def generated(output: ModelOutput) -> Generated:
-    """Return a model's output in the form of our engines; a text of None means no answer.
-
-    Thoughts that the provider separates are not part of the text. An answer stopped by a filter counts as refused.
-    """
+    """Return a model's output in our form, without thoughts; None is no answer, a stop by a filter a refusal."""
     if not output.choices:
         return Generated(None, 0, False)
     choice = output.choices[0]

@@ -14,8 +14,7 @@ from audit.engines.resolve import EMBEDDED, check_model_folder, find_folder, hus
 from audit.engines.tokens import AS_CHARACTERS, batches, context_length, load_scorer, padded
 from audit.errors import ModelError
 
-WINDOW: Final = 1024
-"""Most tokens read at once, whatever the model's limit: bounds the memory for a text."""
+WINDOW: Final = 1024  # most tokens read at once, whatever the model's limit: bounds the memory for a text
 BATCH_TOKENS: Final = 2048
 """Tokens read at once, including padding, unless one text has more.
 
@@ -27,19 +26,10 @@ _REMEDY: Final = "choose a causal model such as embedded:smollm2 or openai-commu
 
 @dataclass(frozen=True)
 class Likelihoods:
-    """How likely n texts are.
+    """How likely n texts are."""
 
-    Attributes
-    ----------
-    nll
-        Shape (n,), float64, in text order: the sum of −log p over a text's scored tokens, in nats; NaN if no token was
-        scored.
-    n_tokens
-        Shape (n,), int64: scored tokens.
-    """
-
-    nll: npt.NDArray[np.float64]
-    n_tokens: npt.NDArray[np.int64]
+    nll: npt.NDArray[np.float64]  # shape (n,): the sum of −log p over scored tokens, in nats; NaN without one
+    n_tokens: npt.NDArray[np.int64]  # shape (n,): scored tokens
 
 
 class LikelihoodModel:
@@ -51,18 +41,7 @@ class LikelihoodModel:
     A text longer than the window is read in windows that overlap by half, as in Hugging Face's guide [2]_: every token
     is scored once, those of later windows after at least half a window of the text.
 
-    Parameters
-    ----------
-    model
-        ``embedded:smollm2``, a folder, or a hub id that is in the hub's cache on this machine.
-    download
-        Whether to download a hub model; otherwise ModelAbsentError is raised if it is not in the cache.
-
-    Attributes
-    ----------
-    facts
-        What identifies the model: ``name``, ``revision``, ``files`` (SHA-256 by name), ``library``, ``device``,
-        ``dtype``; ``first_token``, whether it is scored; ``window`` and ``stride``, in tokens.
+    ``model`` is ``embedded:smollm2``, a folder, or a hub id in this machine's cache.
 
     References
     ----------
@@ -103,10 +82,7 @@ class LikelihoodModel:
         }
 
     def score(self, texts: Sequence[str]) -> Likelihoods:
-        """Return how likely each text is; independent of the other texts, up to rounding.
-
-        Raises ModelError if a probability is zero or not finite: the weights are damaged.
-        """
+        """Return how likely each text is; independent of the other texts, up to rounding."""
         import torch
 
         sums, n_tokens = np.zeros(len(texts)), np.zeros(len(texts), dtype=np.int64)
@@ -154,10 +130,7 @@ class LikelihoodModel:
         return int(own if own is not None else 0)
 
     def _check_causal(self) -> None:
-        """Raise ModelError if a token's probability depends on later tokens, as in BERT.
-
-        transformers loads such a network as a causal one and only warns, and no setting identifies all of them.
-        """
+        """Raise ModelError for a network like BERT, which transformers loads as causal with no more than a warning."""
         import torch
 
         last = self._network.get_input_embeddings().num_embeddings - 1

@@ -20,8 +20,7 @@ class TokenEngine(ABC):
     """An engine with its model's tokenizer; see :class:`audit.engines.base.Engine`."""
 
     tokenizer: ChatTokenizer
-    max_model_len: int
-    """Most tokens of prompt and response together."""
+    max_model_len: int  # most tokens of prompt and response together
 
     @abstractmethod
     def generate(
@@ -37,8 +36,7 @@ class TokenEngine(ABC):
     ) -> list[Generated]:
         """Return what the model writes after token ids; otherwise as :meth:`audit.engines.base.Engine.write`.
 
-        With ``until``, a text is what comes before that string, special tokens included; a text without it counts as
-        cut, however it ended.
+        With ``until``, a text is what comes before that string; a text without it counts as cut, however it ended.
         """
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
@@ -101,14 +99,10 @@ class LoadedEngine(Engine, Protocol):
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model on this machine's disk; a :class:`audit.engines.base.ModelSource`.
-
-    ``hashes`` has the SHA-256 of its files by name, including tokenizer and chat template. ``chat`` and
-    ``chat_identity`` are as in :class:`audit.engines.chat.ChatTokenizer`.
-    """
+    """A model on this machine's disk; a :class:`audit.engines.base.ModelSource`."""
 
     files: ModelFiles
-    hashes: dict[str, str]
+    hashes: dict[str, str]  # SHA-256 of its files by name, including tokenizer and chat template
     chat: dict[str, Any] = field(default_factory=dict)
     chat_identity: dict[str, Any] = field(default_factory=dict)
 
@@ -140,11 +134,7 @@ def open_local(
     seed: int,
     why: str,
 ) -> OpenModel:
-    """Find a model's files, choose its number format, and load it.
-
-    ``make`` loads the model from its card (with the chosen format), the engine's settings, the files and a seed.
-    ``device`` is ``cpu``, ``cuda`` or ``mps``.
-    """
+    """Find a model's files, choose its number format, and load it."""
     files = resolve_model(model)
     form = choose_format(model.dtype, device=device, folder=files.folder)
     engine = make(model.model_copy(update={"dtype": form.dtype}), config, files, seed)

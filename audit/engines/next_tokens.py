@@ -14,10 +14,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-ROUNDING: Final = 0.01
-"""Tolerance above 1: for half-precision logits and for logarithms with few digits."""
-_HALVES: Final = "\ufffd"
-"""How servers show a token that is part of a character."""
+ROUNDING: Final = 0.01  # tolerance above 1: for half-precision logits and for logarithms with few digits
+_HALVES: Final = "\ufffd"  # how servers show a token that is part of a character
 
 
 class ImpossibleError(ValueError):
@@ -25,11 +23,7 @@ class ImpossibleError(ValueError):
 
 
 class NextTokens(Mapping[str, float]):
-    """Probabilities of some tokens at one position, by text; the rest to 1 belongs to tokens not listed.
-
-    Raises ImpossibleError if a probability is not finite, below 0 or above 1, or their sum is above 1, by more than
-    :data:`ROUNDING`.
-    """
+    """Probabilities of some tokens at one position, by text; the rest to 1 belongs to tokens not listed."""
 
     __slots__ = ("_table",)
 
@@ -41,8 +35,8 @@ class NextTokens(Mapping[str, float]):
     def of_logs(cls, told: Iterable[tuple[Hashable, str, Any]], *, chosen: Hashable = None) -> NextTokens:
         """Read a server's tokens as (key that tells them apart, text, log-probability).
 
-        Texts of different tokens may be equal: parts of characters and marks look alike. ``chosen`` is the text of the
-        written token, which must be among them. Raises ImpossibleError if the values are impossible.
+        Texts of different tokens may be equal: parts of characters and marks look alike. ``chosen`` is the written
+        token's text, which must be among them. Raises ImpossibleError.
         """
         table: dict[str, float] = {}
         seen: set[Hashable] = set()

@@ -52,11 +52,7 @@ class EngineChoice(NamedTuple):
 
 
 def choose_engine(config: EngineConfig, *, writes: bool) -> EngineChoice:
-    """Return the configured engine, or for ``auto`` the faster one on this machine.
-
-    ``writes`` says whether the model writes texts, which vLLM batches better. If only next-token probabilities are
-    needed, packs are faster on a CPU.
-    """
+    """Return the configured engine, or for ``auto`` the faster one: vLLM for texts, packs for one token on a CPU."""
     if config.name not in ("auto", *ENGINES):
         raise ModelError(
             f"engine.name={config.name}: there is no such engine; {suggest(config.name, ('auto', *ENGINES))}"
@@ -79,10 +75,7 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> EngineChoice:
 
 
 def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:
-    """Return the engine settings for a judge of a model that ``engine`` ran.
-
-    They differ if only one of the two is a server's model; ``served`` says whether the judge is.
-    """
+    """Return the engine settings for a judge (on a server if ``served``) of a model that ``engine`` ran."""
     here = "auto" if engine.name == "openai" else engine.name
     one = {"add_special_tokens": False, "batch": None, "replicas": 1, "ray": None}
     return engine.model_copy(update={**one, "name": "openai" if served else here})
@@ -92,10 +85,7 @@ _kept: tuple[tuple[ModelConfig, EngineConfig, int, str], OpenModel] | None = Non
 
 
 def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int, writes: bool = True) -> OpenModel:
-    """Load a model, or return the one from the last call if it is the same: a sweep loads it once.
-
-    ``writes`` is as in :func:`choose_engine`.
-    """
+    """Load a model, or return the one from the last call if it is the same: a sweep loads it once."""
     global _kept
     choice = choose_engine(engine, writes=writes)
     if model.base_url is not None and choice.name != "openai":

@@ -51,49 +51,35 @@ from stimuli.prompts import Prompt
 
 _Read = TypeVar("_Read")
 
-TOP: Final = (20, 5)
-"""Number of likeliest tokens to request: OpenAI's maximum first, then what other servers allow."""
-READ_TOGETHER: Final = 128
-"""Prompts read together, so that vLLM still has them in its cache when the next question about them comes."""
-SEQUENCES: Final = 32
-"""Sequences per request."""
+TOP: Final = (20, 5)  # number of likeliest tokens to request: OpenAI's maximum first, then what other servers allow
+READ_TOGETHER: Final = 128  # prompts read together, so that vLLM still caches them when their next question comes
+SEQUENCES: Final = 32  # sequences per request
 _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
     {"message": {}, "settings": {}},
     {"message": {"prefix": True}, "settings": {}},
 )
 """How to ask for a continuation of the last message: vLLM and SGLang; llama.cpp and Ollama; DeepSeek and Mistral."""
-_LONG: Final = 2_000
-"""Characters from which a prompt is checked for truncation up front: no server's context is shorter than this."""
-_LONGER: Final = 24
-"""Characters by which a prompt must be longer before more tokens are expected; fewer may be chance."""
+_LONG: Final = 2_000  # characters from which a prompt is checked for truncation: no context is shorter
+_LONGER: Final = 24  # characters by which a prompt must be longer before more tokens are expected; fewer may be chance
 _N_WORDS: Final = 70
 _WORDS: Final = "one two three four five six seven eight nine ten " * (_N_WORDS // 10)
 _DIGITS: Final = re.compile(r" ?[0-9]+")
-_ALIKE: Final = 0.05
-"""Tolerance for a probability that the server computes in two ways: as one token of several, or alone."""
-_SURE: Final = 0.95
-"""If one token is more probable than this, two answers agree too easily for their agreement to prove anything."""
-_MOST_TOKENS: Final = 2**31
-"""Upper bound on a plausible token count: a server may return any number."""
+_ALIKE: Final = 0.05  # tolerance for a probability computed in two ways: as one token of several, or alone
+_SURE: Final = 0.95  # if one token is more probable than this, that two answers agree proves nothing
+_MOST_TOKENS: Final = 2**31  # upper bound on a plausible token count: a server may return any number
 _PROBE: Final = Prompt("", "Write one number: 7")
 
 
 @dataclass
 class ServedModel:
-    """A model at a server; a :class:`audit.engines.base.ModelSource`.
+    """A model at a server; a :class:`audit.engines.base.ModelSource`."""
 
-    ``base_url`` has no credentials. ``stated`` is the server's own name for the model, often with a version date, and
-    ``root`` what it says the model was made from (empty if it does not say). ``fingerprints`` are the distinct states
-    that it reported, oldest first. ``tokenizer`` is None unless the server shows how its chat template renders
-    messages.
-    """
-
-    base_url: str
-    stated: str
-    root: str
-    fingerprints: list[str]
-    tokenizer: _RemoteTokenizer | None = None
+    base_url: str  # without credentials
+    stated: str  # the server's own name for the model, often with a version date
+    root: str  # what the server says the model was made from; empty if it does not say
+    fingerprints: list[str]  # the distinct states that the server reported, oldest first
+    tokenizer: _RemoteTokenizer | None = None  # None unless the server shows how its chat template renders messages
 
     @property
     def revision(self) -> str | None:
@@ -196,10 +182,7 @@ def _refuse_what_is_of_files(model: ModelConfig, config: EngineConfig) -> None:
 
 
 def _listed(server: Server, name: str) -> Json:
-    """Return the server's list entry for a model, or an empty dict if it has no list.
-
-    Raises ModelError if the list has other models only.
-    """
+    """Return the server's list entry for a model, or an empty dict if it has no list."""
     listed = (server.get("/models") or {}).get("data")
     models = {str(each["id"]): each for each in listed or [] if isinstance(each, dict) and "id" in each}
     if models and name not in models:
@@ -207,15 +190,11 @@ def _listed(server: Server, name: str) -> Json:
     return models.get(name, {})
 
 
-SERVED: Final = "serve the model with a template"
-"""Remedy for a chat template that does not show every message."""
+SERVED: Final = "serve the model with a template"  # remedy for a chat template that does not show every message
 
 
 class ChatEngine:
-    """Asks a server by whole conversations; see :class:`audit.engines.base.Engine`.
-
-    ``seed`` is sent with requests at temperature 0; whether it has an effect is up to the server.
-    """
+    """Asks a server by whole conversations; see :class:`audit.engines.base.Engine`."""
 
     def __init__(self, server: Server, model: ModelConfig, *, seed: int) -> None:
         self._server = server
@@ -246,10 +225,7 @@ class ChatEngine:
         raise ModelError(f"engine=openai does not change to {dtype}: the number format is the server's")
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
-        """See :class:`audit.engines.base.Engine`: always True. Only the server knows, and it refuses what is too long.
-
-        Raises ModelError for a prompt with a thought, which such servers do not accept.
-        """
+        """See :class:`audit.engines.base.Engine`. Only the server knows, and it refuses what is too long."""
         for prompt in prompts:
             self._refuse_thought(prompt)
         return [True] * len(prompts)
@@ -343,8 +319,7 @@ class ChatEngine:
     def _check_whole(self, prompt: Prompt, *, n_read: int | None = None) -> None:
         """Raise ModelError if the server truncates ``prompt``: with many words put before it, it reads no more tokens.
 
-        The words go at the head, so that the server's prefix cache does not affect the count. ``n_read`` is the token
-        count the server gave when it answered the prompt, or None if it has not been asked.
+        The words go at the head, so that the server's prefix cache does not affect the count.
         """
         plain, longer = (
             self._n_read(replace(prompt, user=f"{words}\n{prompt.user}")) for words in ("Read this:", _WORDS)
@@ -447,10 +422,7 @@ class ChatEngine:
         return self._top(answer) if isinstance(logprobs, dict) and logprobs.get("content") else None
 
     def _check_shown(self, prompts: Sequence[Prompt]) -> None:
-        """Check on the first prompt that the chat template shows every message, if the server exposes its template.
-
-        Raises ModelError if not, since the model would be asked something else.
-        """
+        """Check on the first prompt that the chat template shows every message, if the server exposes its template."""
         if not (self.shows_prompts and prompts):
             return
         self.shows_prompts = False
@@ -496,10 +468,7 @@ class ChatEngine:
             return self._ask(again, read, missing, done)
 
     def _choice(self, answer: Json) -> Json:
-        """Return the single choice of an answer and record which model gave it.
-
-        Raises Odd if there is none, and ModelError if the server refuses every prompt or another model answered.
-        """
+        """Return the single choice of an answer and record which model gave it."""
         self._check_refusal(answer)
         choices = answer.get("choices")
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
@@ -610,7 +579,6 @@ def _of_prompt(answer: Json) -> Generated | None:
 
 
 def _length(prompt: Prompt) -> int:
-    """Return the number of characters in a prompt's messages."""
     return len(prompt.system) + len(prompt.user) + sum(len(text) for _, text in prompt.turns)
 
 
@@ -726,7 +694,6 @@ class _RemoteTokenizer(ChatTokenizer):
         return [self.decode([token]) for token in ids]
 
     def encode_prompts(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """See :class:`audit.engines.chat.ChatTokenizer`."""
         if not prompts:
             return []
         self.check_shown(prompts)

@@ -17,20 +17,15 @@ import numpy.typing as npt
 from audit.engines.base import TokenIds
 from audit.engines.packing import Pack, n_shared, pack_prompts
 
-_Nodes = npt.NDArray[np.int64]
-"""A node of a row, as the row indices of its ancestors and itself."""
+_Nodes = npt.NDArray[np.int64]  # a node of a row, as the row indices of its ancestors and itself
 
 
 _ATTENTION: Final = "rows of a pack"
-_FEW: Final = 16
-"""Distributions normalised together: few enough for their intermediate values to stay in the processor's cache."""
+_FEW: Final = 16  # distributions normalised together, so that intermediate values stay in the processor's cache
 
 
 class PackedReader:
-    """Reads packs; keeps the keys and values of the last pack's prefix, most of which the next pack shares.
-
-    ``max_nodes`` and ``row_nodes`` are as in :func:`audit.engines.packing.pack_prompts`.
-    """
+    """Reads packs; keeps the keys and values of the last pack's prefix, most of which the next pack shares."""
 
     def __init__(self, torch: Any, model: Any, *, device: str, max_nodes: int, row_nodes: int) -> None:
         from transformers import AttentionInterface
@@ -84,16 +79,10 @@ class PackedReader:
         *,
         asked: Sequence[tuple[int, int]],
     ) -> Any:
-        """Return the logits after k tokens, shape (k, vocabulary), and add all tokens to the cache.
+        """Return the logits after the k tokens ``asked``, shape (k, vocabulary), and add all tokens to the cache.
 
-        Parameters
-        ----------
-        ids, positions
-            For each row its new tokens and their positions.
-        mask
-            Shape (rows, most new tokens of a row, cached and new tokens): what each token attends to.
-        asked
-            (row, index among the row's new tokens) of each of the k tokens.
+        ``asked`` has the row and the place in it. ``mask`` has shape (rows, most new tokens of a row, cached and new
+        tokens): what each token attends to.
         """
         torch = self.torch
         starts = np.cumsum([0, *map(len, ids)])

@@ -14,22 +14,16 @@ from typing import Final, NamedTuple
 
 from audit.engines.base import TokenIds
 
-WORTH_A_GROUP: Final = 48
-"""Tokens that a longer prefix must save to justify a group of its own."""
-REPEATED: Final = 8
-"""At most one in this many tokens of a row may repeat a group's beginning, which each of its rows has."""
+WORTH_A_GROUP: Final = 48  # tokens that a longer prefix must save to justify a group of its own
+REPEATED: Final = 8  # at most one in so many tokens of a row may repeat a group's beginning, as each row does
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Prompts that are read together.
+    """Prompts that are read together."""
 
-    ``n_prefix`` is the length of their common beginning in tokens; each prompt keeps at least one token for its row.
-    ``rows`` has the indices of each row's prompts, sorted by tokens, so that a prompt shares most with the one before
-    it.
-    """
-
-    n_prefix: int
+    n_prefix: int  # tokens of their common beginning; each prompt keeps at least one token for its row
+    # indices of each row's prompts, sorted by tokens, so that a prompt shares most with the one before it
     rows: tuple[tuple[int, ...], ...]
 
     @property
@@ -49,8 +43,7 @@ def n_shared(one: TokenIds, other: TokenIds) -> int:
 def pack_prompts(prompts: Sequence[TokenIds], *, max_nodes: int, row_nodes: int) -> Iterator[Pack]:
     """Yield packs with every prompt once, ordered so that a pack shares most with the one before.
 
-    ``max_nodes`` is the most tokens in the rows of a pack, and ``row_nodes`` about how many in one row, unless one
-    prompt alone has more. No prompt may be empty.
+    ``row_nodes`` is about how many tokens are in one row, unless one prompt alone has more.
     """
     packed: list[_PromptGroup] = []
     n_prefix = 0

@@ -10,23 +10,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TextIO, TypeAlias
 
-Say: TypeAlias = Callable[[str], None]
-"""Gets a line about progress."""
-LINE_EVERY: Final = 10.0
-"""Seconds between two plain lines."""
-_DRAW_EVERY: Final = 0.1
-"""Minimum seconds between two drawings of the bar."""
-_REDRAW_EVERY: Final = 1.0
-"""Seconds after which the bar is redrawn although nothing has ended."""
-_COLUMNS: Final = 80
-"""Columns of a terminal that reports 0: some containers, CI, and `script` without a terminal."""
+Say: TypeAlias = Callable[[str], None]  # gets a line about progress
+LINE_EVERY: Final = 10.0  # seconds between two plain lines
+_DRAW_EVERY: Final = 0.1  # minimum seconds between two drawings of the bar
+_REDRAW_EVERY: Final = 1.0  # seconds after which the bar is redrawn although nothing has ended
+_COLUMNS: Final = 80  # columns of a terminal that reports 0: some containers, CI, and `script` without a terminal
 
 
 class ProgressPart:
-    """A part of the work, done together; several may be under way at once. A context manager.
-
-    When it ends, all of it counts as done, whatever was reported. If it is interrupted, it counts as reported.
-    """
+    """A part of the work, done together; several may be under way at once. A context manager."""
 
     def __init__(self, progress: Progress, size: int) -> None:
         self._progress, self._size = progress, size
@@ -40,17 +32,12 @@ class ProgressPart:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the part, or record the interruption."""
         if kind is None:
             self._end_call()
         self._progress._end(self, whole=kind is None)
 
     def call(self, name: str = "") -> Callable[[int], None]:
-        """Begin a call of the whole part, which ends the one before; return a counter of prompts done.
-
-        The counter takes the number of further prompts. The answer's call has no name. Beginning again with the same
-        name restarts the count: the earlier caller is gone.
-        """
+        """Begin a call of the whole part and return a counter of prompts done; the same name restarts the count."""
         if self._call is not None and self._call[0] != name:
             self._end_call()
         self._call = (name, 0)
@@ -98,8 +85,7 @@ class Progress:
     """Counts work done out of a total; a context manager.
 
     A prompt may take several calls (``n_calls``), the last of which is its answer. The count is of answers. Rate and
-    time left are of calls, so that they are known before the first answer, and of this session only. ``there`` is the
-    work done before; ``unit`` is a plural; ``name`` comes before the count; ``clock`` returns seconds.
+    time left are of calls, so that they are known before the first answer, and of this session only.
     """
 
     def __init__(
@@ -125,7 +111,6 @@ class Progress:
         self._redrawing: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        """Start the clock."""
         self._start = self._clock()
         if self._stream.isatty():
             from tqdm import tqdm
@@ -142,7 +127,6 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Show the final state."""
         self._over.set()
         if self._redrawing is not None:
             self._redrawing.join()

@@ -22,10 +22,8 @@ _CODES: Final = ("code", "type", "error_type", "status")
 _WITHIN: Final = ("error", "errors", "detail", "details", "innererror", "inner_error")
 """Keys of an error's parts; other keys of a response may repeat the input."""
 _DEPTH: Final = 5
-_READ: Final = 4_000
-"""Characters of a message to read."""
-_LAYERS: Final = 4
-"""Times that an echo may have been escaped."""
+_READ: Final = 4_000  # characters of a message to read
+_LAYERS: Final = 4  # times that an echo may have been escaped
 _MEANINGS: Final[Mapping[str, Meaning]] = {
     **dict.fromkeys(
         (

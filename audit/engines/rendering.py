@@ -18,13 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
 def rendered(template: str, messages: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> str:
-    """Return what a chat template makes of messages, up to where the answer begins.
-
-    ``template`` is Jinja with the names that transformers provides: ``raise_exception``, ``tojson`` without escapes,
-    ``break``, ``continue`` and ``generation``. It runs in a sandbox and cannot change its input. ``told`` has further
-    variables, such as :func:`audit.engines.templates.pinned` and the special tokens. A template may raise any
-    exception.
-    """
+    """Return what a chat template makes of messages up to the answer, in a sandbox with the names of transformers."""
     shown = {"tools": None, "documents": None, **told}
     return _compiled(template).render(messages=messages, add_generation_prompt=True, **shown)
 

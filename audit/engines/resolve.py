@@ -30,26 +30,15 @@ _CONVERSION: Final = "gguf-float32-1"
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model on this machine's disk.
-
-    Attributes
-    ----------
-    revision
-        The hub's commit; for an embedded model or a GGUF file the hash of that file; None for a local folder.
-    made_of
-        Origin of the weights if the folder was unpacked from a GGUF file; else empty.
-    """
+    """A model on this machine's disk."""
 
     folder: Path
-    revision: str | None
-    made_of: str = ""
+    revision: str | None  # the hub's commit; of an embedded model or GGUF file its hash; None for a local folder
+    made_of: str = ""  # origin of the weights if the folder was unpacked from a GGUF file
 
 
 def resolve_model(model: ModelConfig, *, weights: bool = True) -> ModelFiles:
-    """Return a model's local folder, unpacking or downloading it first if needed.
-
-    Without ``weights``, a hub model's folder has only what the tokenizer needs.
-    """
+    """Return a model's local folder, unpacking or downloading it first; ``weights=False``: what its tokenizer needs."""
     asked = f"model.path={model.path}"
     if model.path.startswith("embedded:"):
         refuse_revision(model.revision, asked)
@@ -86,36 +75,17 @@ def say_unpacking(model: ModelConfig) -> str:
 def find_folder(
     path: str,
     *,
-    asked: str,
-    revision: str | None,
-    check: Callable[[Path], None],
-    code: bool = False,
-    pickled: bool = False,
-    download: bool = True,
-    weights: bool = True,
+    asked: str,  # what messages call the request
+    revision: str | None,  # a branch, tag or commit of the hub
+    check: Callable[[Path], None],  # raises ModelError unless a folder has such a model
+    code: bool = False,  # whether to include the hub's Python files
+    pickled: bool = False,  # whether to take PyTorch's pickled files if the hub has no safetensors
+    download: bool = True,  # if False, ModelAbsentError unless the model is in the hub's cache
+    weights: bool = True,  # or only the small files
+    # the packaged models to accept, in the form of EMBEDDED
     packaged: Mapping[str, tuple[str, str, str]] | None = None,
 ) -> ModelFiles:
-    """Return the local folder for a folder or hub id, downloading it first if needed.
-
-    Parameters
-    ----------
-    asked
-        What messages call the request, such as ``model.path=OWNER/NAME``.
-    revision
-        A branch, tag or commit of the hub; None is the main branch. Local models have none.
-    check
-        Raises ModelError unless a folder has such a model.
-    code
-        Whether to include the hub's Python files.
-    pickled
-        Whether to take PyTorch's pickled files if the hub has no safetensors.
-    download
-        Whether to download; otherwise the model must be in the hub's cache, or ModelAbsentError is raised.
-    weights
-        Whether to include weights, or only the small files.
-    packaged
-        The packaged models to accept, in the form of :data:`EMBEDDED`; None for none.
-    """
+    """Return the local folder for a folder or hub id, downloading it first if needed."""
     if packaged and path.startswith("embedded:"):
         refuse_revision(revision, asked)
         return _find_packaged(path, asked=asked, check=check, packaged=packaged)
@@ -262,10 +232,7 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
 
 
 def file_hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each of a model's files by name.
-
-    The hub's cache names large files by their SHA-256; those names are trusted.
-    """
+    """Return the SHA-256 of each of a model's files; names of large files in the hub's cache are trusted."""
     hashes = {}
     for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
         blob = path.resolve().name

@@ -36,26 +36,17 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 _Read = TypeVar("_Read")
 
-LONGEST_BODY: Final = 64 * 2**20
-"""Bytes; a longer answer cannot be one to our requests."""
-SLOWEST: Final = 100_000
-"""Bytes a second below which a download counts as stuck."""
-LONGEST_PAUSE: Final = 60.0
-"""Seconds between two tries if the server asks for no wait."""
-ODD_TRIES: Final = 3
-"""Tries for a prompt if the server's response has no answer in it."""
-_SHOWN: Final = 300
-"""Characters of a server's message to show."""
+LONGEST_BODY: Final = 64 * 2**20  # bytes; a longer answer cannot be one to our requests
+SLOWEST: Final = 100_000  # bytes a second below which a download counts as stuck
+LONGEST_PAUSE: Final = 60.0  # seconds between two tries if the server asks for no wait
+ODD_TRIES: Final = 3  # tries for a prompt if the server's response has no answer in it
+_SHOWN: Final = 300  # characters of a server's message to show
 _PASSING: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP codes of faults that may pass."""
-_SLOWED: Final = frozenset({429, 503, 529})
-"""HTTP codes that ask for fewer requests at a time."""
-_OF_PROMPTS: Final = frozenset({400, 413, 422})
-"""HTTP codes that may concern a single prompt."""
-_FORGOTTEN: Final[Json] = {"forgotten": True}
-"""Stored in place of an answer that must not be used."""
-_PROBABILITIES: Final = ("logprobs", "top_logprobs")
-"""Payload keys that ask for probabilities."""
+_SLOWED: Final = frozenset({429, 503, 529})  # HTTP codes that ask for fewer requests at a time
+_OF_PROMPTS: Final = frozenset({400, 413, 422})  # HTTP codes that may concern a single prompt
+_FORGOTTEN: Final[Json] = {"forgotten": True}  # stored in place of an answer that must not be used
+_PROBABILITIES: Final = ("logprobs", "top_logprobs")  # payload keys that ask for probabilities
 
 
 class Odd(Exception):
@@ -189,23 +180,14 @@ class Pace:
 
 @dataclass
 class Server:
-    """A server, asked by JSON over HTTP.
+    """A server, asked by JSON over HTTP."""
 
-    Attributes
-    ----------
-    base_url
-        The API's root, such as ``http://localhost:8000/v1``; without credentials.
-    kept
-        Stores answers of the part being asked; None stores none.
-    control
-        Path and payload of a request that the server has answered. If it no longer does, the fault is the server's and
-        not a prompt's.
-    """
-
-    base_url: str
+    base_url: str  # the API's root, without credentials
     key: Key
     settings: ServerConfig
-    kept: AnswerStore | None = None
+    kept: AnswerStore | None = None  # answers of the part being asked
+    # Path and payload of a request that the server has answered. If it no longer does, the fault is the server's and
+    # not a prompt's.
     control: tuple[str, Json] | None = None
     _spent: _Spent = field(init=False, repr=False, default_factory=_Spent)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
@@ -241,14 +223,10 @@ class Server:
         path: str,
         payload: Mapping[str, Any] | Upload | None = None,
         *,
-        tries: int | None = None,
-        raw: bool = False,
+        tries: int | None = None,  # None: as many as the settings allow
+        raw: bool = False,  # return the response text, of any length, as "raw"
     ) -> Json:
-        """Return the answer to a request that is no prompt and counts against no budget; as :meth:`ask`.
-
-        ``tries`` None means as many as the settings allow. ``raw`` returns the response text, of any length, as
-        ``raw``. Raises NoAnswerError without an answer, and ModelError if the key or the request is refused.
-        """
+        """Return the answer to a request that is no prompt and counts against no budget; as :meth:`ask`."""
         return self._patiently(method, path, payload, threading.Event(), tries=tries, raw=raw, counted=False)
 
     def taken(self, status: object, body: object, sent: Mapping[str, Any]) -> Json | None:
@@ -272,25 +250,14 @@ class Server:
         self,
         path: str,
         payloads: Sequence[Mapping[str, Any]],
-        read: Callable[[Json], _Read],
+        read: Callable[[Json], _Read],  # raises Odd if an answer is unusable
         *,
+        # value for an answer that is odd each time, given the reason; None stops the run instead
         missing: Callable[[str], _Read] | None = None,
-        done: Done = unwatched,
-        names: Sequence[str] | None = None,
+        done: Done = unwatched,  # called with the number of new answers
+        names: Sequence[str] | None = None,  # keys for stored answers; None takes request_names
     ) -> list[_Read]:
-        """Send many requests, several at a time; return what ``read`` makes of the answers, in request order.
-
-        Parameters
-        ----------
-        read
-            Raises :class:`Odd` if an answer is unusable, ModelError if the server cannot be asked at all.
-        missing
-            Value for an answer that is odd each time, given the reason; None stops the run instead.
-        done
-            Called with the number of new answers.
-        names
-            Keys for stored answers; None takes :func:`request_names`.
-        """
+        """Send many requests, several at a time; return what ``read`` makes of the answers, in request order."""
         found: dict[int, _Read] = {}
         keys = request_names(path, payloads) if names is None else names
         for place, name in enumerate(keys):

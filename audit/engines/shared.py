@@ -15,12 +15,9 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from stimuli.prompts import Prompt
 
-ROOM: Final = 256 * 2**20
-"""Approximate bytes of tokenised messages to keep; further ones are tokenised each time."""
-_CHECKED: Final = 2
-"""Prompts of each system message whose tokens are compared with those of the whole text."""
-_ENTRY: Final = 250
-"""Approximate bytes of a kept message besides its text and tokens."""
+ROOM: Final = 256 * 2**20  # approximate bytes of tokenised messages to keep; further ones are tokenised each time
+_CHECKED: Final = 2  # prompts of each system message whose tokens are compared with those of the whole text
+_ENTRY: Final = 250  # approximate bytes of a kept message besides its text and tokens
 _USER: Final = "empathy-audit-user-message"
 _SYSTEM: Final = "empathy-audit-system-message"
 

@@ -10,16 +10,11 @@ from audit.engines.dialects import without_thoughts
 from stimuli.prompts import Prompt
 
 NOTHING: Final = "empathy-audit-nothing-said"
-_TOLD_APART: Final = 8
-"""Characters from which a text is too long to occur in a template by chance."""
+_TOLD_APART: Final = 8  # characters from which a text is too long to occur in a template by chance
 
 
 def not_shown_once(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
-    """Say how a chat template fails to show every message once and in order; empty if it does not.
-
-    It may strip white space around a text, and an earlier answer's thought. The prompt should have no thought of the
-    model's own, which might repeat a message.
-    """
+    """Say how a template fails to show every message once, in order, up to white space and earlier thoughts."""
     said = [
         (who, text.strip())
         for who, text in (("system", prompt.system), *prompt.turns, ("user", prompt.user))

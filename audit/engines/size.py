@@ -10,15 +10,13 @@ from audit.tables.json_text import parse_json
 
 _NUMBERS: Final = frozenset({"F64", "F32", "F16", "BF16"})
 """Safetensors types in which each stored number is one weight; other types are packed."""
-_LONGEST: Final = 100_000_000
-"""Bytes of a header that the format allows."""
+_LONGEST: Final = 100_000_000  # bytes of a header that the format allows
 
 
 def model_size(folder: Path) -> dict[str, int]:
-    """Return a model's number of ``parameters`` and its ``weights_bytes`` on disk.
+    """Return a model's number of ``parameters`` and its ``weights_bytes`` on disk, of safetensors files alone.
 
-    Only safetensors files count. ``parameters`` is missing if weights are packed, as quantised ones are. Empty if there
-    is no safetensors file, or one cannot be read. A weight that two layers share counts once, as it is stored once.
+    ``parameters`` is missing if weights are packed, as quantised ones are. A weight that two layers share counts once.
     """
     files = sorted(folder.glob("*.safetensors"))
     found = [_numbers_in(path) for path in files]

@@ -15,8 +15,7 @@ from typing import Any, Final
 from audit.errors import ModelError
 from stimuli.files import open_file
 
-PLAIN: Final = "plain"
-"""Value of ``model.chat_template`` for the plain form."""
+PLAIN: Final = "plain"  # value of `model.chat_template` for the plain form
 _PLAIN: Final = (
     "{%- for message in messages %}"
     "{%- if message['role'] == 'user' %}{{ 'Question:\\n' }}"
@@ -27,20 +26,15 @@ _PLAIN: Final = (
     "{%- if add_generation_prompt %}{{ 'Answer:\\n' }}{%- endif %}"
 )
 _NEXT_QUESTION: Final = re.compile(r"^[ \t]*Question:", re.MULTILINE)
-_LONGEST: Final = 2**20
-"""Bytes of a template's file, at most."""
+_LONGEST: Final = 2**20  # bytes of a template's file, at most
 
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A chat template in place of the one in the model's own tokenizer.
+    """A chat template in place of the one in the model's own tokenizer."""
 
-    ``asked`` names it in messages, such as ``model.chat_template=FILE``. ``text`` is a Jinja template, as transformers
-    takes one; see :func:`audit.engines.rendering.rendered`.
-    """
-
-    asked: str
-    text: str
+    asked: str  # names it in messages
+    text: str  # Jinja, as transformers takes it
     is_plain: bool
 
     @property
@@ -58,11 +52,7 @@ class ChatTemplate:
         return f"{self.asked}{place}: {' '.join(str(error).split()) or type(error).__name__}"
 
     def cut(self, text: str) -> str:
-        """Return a model's text up to where it starts a question of its own.
-
-        A base model does not end its answer: in the plain form it continues with the next question. A user's own
-        template says nothing about that.
-        """
+        """Return a model's text up to where it starts a question of its own, as a base model does in the plain form."""
         found = _NEXT_QUESTION.search(text) if self.is_plain else None
         return text if found is None else text[: found.start()].rstrip()
 
@@ -91,10 +81,7 @@ def read_template(asked: str | None) -> ChatTemplate | None:
 
 
 def pinned(date: str) -> dict[str, Any]:
-    """Return the template variables that give the date (YYYY-MM-DD), in both ways that templates ask for it.
-
-    Llama's use ``date_string`` if given; others call ``strftime_now``.
-    """
+    """Return the template variables that give the date (YYYY-MM-DD), in both ways that templates ask for it."""
     return {"date_string": datetime.fromisoformat(date).strftime("%d %b %Y"), "strftime_now": clock(date)}
 
 

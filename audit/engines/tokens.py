@@ -9,19 +9,14 @@ from typing import Any, Final
 from audit.engines.resolve import first_line
 from audit.errors import ModelError
 
-UNREAD: Final = ("pooler.",)
-"""Prefixes of weights that affect no token's hidden state or probability; files may lack them."""
+UNREAD: Final = ("pooler.",)  # prefixes of weights that affect no hidden state or probability; files may lack them
 
 AS_CHARACTERS: Final = {"split_special_tokens": True, "verbose": False}
 """Tokenizer arguments that make a special token in a text, such as ``</s>``, be read as its characters."""
 
 
 def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str) -> tuple[Any, Any]:
-    """Load network and tokenizer from a local folder, in float32; the model's own code is not run.
-
-    ``kind`` is the class of transformers that loads the network, such as ``AutoModelForCausalLM``. ``asked`` names it
-    in messages, and ``remedy`` says there what to do. Encoder-decoders are refused.
-    """
+    """Load a network of a ``kind`` of transformers and its tokenizer, in float32; the model's own code is not run."""
     import transformers
 
     own: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
@@ -66,10 +61,7 @@ def context_length(network: Any, tokenizer: Any) -> int | None:
 
 
 def batches(rows: Sequence[Sequence[int]], *, n_tokens: int) -> Iterator[list[int]]:
-    """Yield indices of rows of similar length, longest first, at most ``n_tokens`` a batch including padding.
-
-    A longer row is a batch of its own; empty rows are left out.
-    """
+    """Yield indices of rows of similar length, longest first, at most ``n_tokens`` a batch including padding."""
     batch: list[int] = []
     for place in sorted((p for p, row in enumerate(rows) if row), key=lambda p: (-len(rows[p]), p)):
         if batch and (len(batch) + 1) * len(rows[batch[0]]) > n_tokens:
@@ -87,7 +79,4 @@ def padded(rows: Sequence[Sequence[int]], *, padding: int, device: str) -> dict[
     width = max(map(len, rows))
     ids = [[*row, *[padding] * (width - len(row))] for row in rows]
     mask = [[1] * len(row) + [0] * (width - len(row)) for row in rows]
-    return {
-        "input_ids": torch.tensor(ids, device=device),
-        "attention_mask": torch.tensor(mask, device=device),
-    }
+    return {"input_ids": torch.tensor(ids, device=device), "attention_mask": torch.tensor(mask, device=device)}

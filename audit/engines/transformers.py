@@ -27,14 +27,10 @@ from audit.engines.resolve import ModelFiles, unloadable
 from audit.engines.whole import WholeReader, reads_packed, sliding_window
 from audit.errors import ModelError
 
-LONGEST_TAIL: Final = 16
-"""More tokens than any continuation that is asked about."""
-PACK_TOKENS_CPU: Final = 1536
-"""Default tokens of a pack on a CPU: enough for efficient matrix products, few enough to show progress."""
-PACK_TOKENS: Final = 8192
-"""Default tokens of a pack elsewhere."""
-ROW_TOKENS: Final = 192
-"""Tokens of a row: about three prompts, which keeps padding and attention between unrelated prompts small."""
+LONGEST_TAIL: Final = 16  # more tokens than any continuation that is asked about
+PACK_TOKENS_CPU: Final = 1536  # on a CPU: enough for efficient matrix products, few enough to show progress
+PACK_TOKENS: Final = 8192  # default tokens of a pack elsewhere
+ROW_TOKENS: Final = 192  # about three prompts, so that padding and attention between unrelated ones are small
 
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
@@ -73,8 +69,7 @@ class TransformersEngine(TokenEngine):
             raise ModelError(
                 f"transformers cannot load model {model.name} from {files.folder}: "
                 + unloadable(
-                    error,
-                    "download or copy it again; a model newer than the installed transformers needs a later one",
+                    error, "download or copy it again; a model newer than the installed transformers needs a later one"
                 )
             ) from error
         # transformers fills missing weights at random and only warns.
@@ -246,10 +241,7 @@ class _Sampler:
 
 
 def _with_float32_head(torch: Any, model: Any) -> Any:
-    """Let a half-precision model compute its logits in float32, as the vLLM engine does.
-
-    Half-precision logits have steps of 6% to 12%: too coarse for a distribution over numbers.
-    """
+    """Compute logits in float32, as vLLM does: half-precision ones have steps of 6% to 12%, too coarse for numbers."""
     head = model.get_output_embeddings()
     if head is None or head.weight.dtype == torch.float32:
         return model

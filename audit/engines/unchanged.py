@@ -14,26 +14,19 @@ from audit.engines.gguf import look_into
 from audit.engines.resolve import check_model_folder, file_hashes, find_folder, packaged_revision
 from audit.errors import ModelError
 
-_PATIENCE_S = 10.0
-"""Seconds that the hub may take to name a model's commit."""
+_PATIENCE_S = 10.0  # seconds that the hub may take to name a model's commit
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """A comparison of a model with what a run recorded; both fields are empty if it is the same.
+    """A comparison of a model with what a run recorded; both fields are empty if it is the same."""
 
-    ``changed`` says how it differs, ``unknown`` why that could not be determined.
-    """
-
-    changed: str = ""
-    unknown: str = ""
+    changed: str = ""  # how it differs
+    unknown: str = ""  # why that could not be determined
 
 
 def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]) -> ModelChange:
     """Compare a model as it is now with what a run recorded.
-
-    ``revision`` is the recorded hub commit or its equivalent, and ``files`` the recorded SHA-256 by name; empty if not
-    recorded.
 
     Packaged models and GGUF files are compared by their own bytes, not by what they were unpacked to. A hub model is at
     the commit that the hub names or, if the hub is unavailable, the one in the local cache, which a run would then

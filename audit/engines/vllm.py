@@ -33,10 +33,8 @@ from audit.engines.templates import read_template
 from audit.engines.whole import WholeReading
 from audit.errors import ModelError
 
-GROUP_CPU: Final = 32
-"""Most prompts read together on a CPU: more than one of its steps takes, and seconds of work."""
-GROUP: Final = 2048
-"""Most prompts read together on GPUs."""
+GROUP_CPU: Final = 32  # most prompts read together on a CPU: more than one of its steps takes, and seconds of work
+GROUP: Final = 2048  # most prompts read together on GPUs
 
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
@@ -195,7 +193,6 @@ class _Bar:
         self.postfix = ""
 
     def update(self, n: int = 1) -> None:
-        """Report n more finished prompts."""
         self.n += n
         self._done(n)
 

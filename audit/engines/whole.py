@@ -18,8 +18,7 @@ from audit.engines.base import TokenIds
 if TYPE_CHECKING:
     from audit.engines.packed import PackedReader
 
-_TRIED_TOKENS: Final = 24
-"""Tokens from a prompt's beginning for the test of packed reading."""
+_TRIED_TOKENS: Final = 24  # tokens from a prompt's beginning for the test of packed reading
 
 
 class WholeReader:

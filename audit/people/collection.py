@@ -47,10 +47,8 @@ FOLDERS: Final[dict[Form, str]] = {"replies": "people", "intensity": "people", "
 _GIVEN: Final[dict[Form, Table]] = {"replies": PEOPLE_SCORES, "intensity": PEOPLE_INTENSITIES, "norming": READINGS}
 """The table of what raters sent back, for each form."""
 FORM: Final = "raters/form.html"
-STUDY: Final = "study.json"
-"""What an import needs to know about an export, beside its key and questions."""
-PER_LIST: Final = 24
-"""Default number of narratives a list."""
+STUDY: Final = "study.json"  # what an import needs to know about an export, beside its key and questions
+PER_LIST: Final = 24  # default number of narratives a list
 
 
 def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:
@@ -66,12 +64,10 @@ def form_of(path: Path, own: Sequence[Form], form: str | None) -> Form:
 def export_items(
     path: Path, *, n: int | None, seed: int, questions: Path | None, mask_experiencer: bool
 ) -> tuple[Path, tuple[str, ...]]:
-    """Draw replies of a complete run for people to rate, and write the forms.
+    """Draw replies of a complete run for people to rate; return the folder for raters and remarks.
 
     ``people/`` in the run's folder gets ``key.csv`` and ``questions.yaml``, which stay, and ``raters/``, which goes to
-    raters: ``form.html`` and ``items.csv``. ``questions`` of None takes the packaged ones; other arguments are those of
-    :func:`audit.people.items.sample_items`. Returns the raters' folder and remarks. Refuses to replace an export that
-    has ratings.
+    raters: ``form.html`` and ``items.csv``. Refuses to replace an export that has ratings.
     """
     from audit.report.form import render_form
 
@@ -106,13 +102,11 @@ _HOLDS_RATINGS: Final = (
 def export_lists(
     path: Path, form: Form, *, n: int | None, n_lists: int | None, seed: int, introduction: Path | None
 ) -> tuple[Path, tuple[str, ...]]:
-    """Draw narratives of a complete run of ratings for people to rate, and write a form for each list.
+    """Draw narratives of a complete run of ratings for people to rate; return the folder for raters and remarks.
 
     ``people/`` or ``norming/`` in the run's folder gets ``key.csv``, ``questions.yaml`` and ``study.json``, which stay,
-    and ``raters/``, which goes to raters: an HTML page and a spreadsheet for each list. ``n``, ``n_lists`` and ``seed``
-    are those of :func:`audit.people.lists.rating_lists`; ``introduction`` is a text file that raters read first.
-    Returns the raters' folder and remarks. Refuses runs that are not in English, and to replace an export that has
-    ratings.
+    and ``raters/``, which goes to raters: an HTML page and a spreadsheet for each list. Refuses runs that are not in
+    English, and to replace an export that has ratings.
     """
     from audit.report.form import SITUATIONS, render_form
 
@@ -162,10 +156,7 @@ def _files_of(lists: Lists, asked: Questions, study: Mapping[str, Any]) -> dict[
 
 
 def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Read what raters sent back and store it in the run's folder, replacing an earlier import.
-
-    Returns the entries for the manifest (``files``, ``n_raters``, ``n_items``, for replies ``questions``) and remarks.
-    """
+    """Read what raters sent back and store it in the run's folder; return entries for the manifest and remarks."""
     _complete(path)
     place = path / FOLDERS[form]
     if not (place / KEY_FILE).is_file():
@@ -249,11 +240,7 @@ def _complete(path: Path) -> Manifest:
 
 
 def people_of(people: People, human: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, pd.Series]]:
-    """Turn each question into a measure: its row of the table of measures, and its mean over raters by prompt.
-
-    ``people`` comes from the run's manifest. ``human`` has the columns rater, prompt_index, question and score, NaN if
-    left out.
-    """
+    """Turn each question into a measure: its row of the table of measures, and its mean over raters by prompt."""
     rows: list[dict[str, Any]] = []
     values: dict[str, pd.Series] = {}
     for asked in people.questions:

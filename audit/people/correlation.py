@@ -23,47 +23,27 @@ from audit.tables.shared import OVERALL
 _NUMBERS: Final = ("rho", "rho_low", "rho_high", "p", "tau", "tau_low", "tau_high")
 _COUNTS: Final = ("n", "n_units", "n_missing")
 _MIN_PAIRS: Final = 3
-MIN_UNITS: Final = 10
-"""With fewer units there is no interval, nor a p-value, which is only approximate."""
+MIN_UNITS: Final = 10  # with fewer units there is no interval, nor a p-value, which is only approximate
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Two rank correlations of one set of pairs, unrounded; NaN if the pairs do not determine a value.
+    """Two rank correlations of one set of pairs, unrounded; NaN if the pairs do not determine a value."""
 
-    Attributes
-    ----------
-    rho, rho_low, rho_high
-        Spearman's ρ and the ends of its percentile interval.
-    p
-        Two-sided p-value of ρ against 0, by scipy's t approximation. NaN with fewer than ``MIN_UNITS`` pairs, for which
-        the approximation is poor, and if a cluster has several pairs, which are not independent.
-    tau, tau_low, tau_high
-        Kendall's τ-b and the ends of its percentile interval.
-    n
-        Pairs used.
-    n_units
-        What was resampled: the pairs, or their clusters.
-    n_missing
-        Pairs left out because a side is missing.
-    n_draws
-        Resamples behind the intervals: those in which neither side is constant.
-    no_interval
-        Why there are no intervals; empty if there are.
-    """
-
-    rho: float
+    rho: float  # Spearman's ρ and its percentile interval
     rho_low: float
     rho_high: float
+    # Two-sided p-value of ρ against 0, by scipy's t approximation. NaN with fewer than MIN_UNITS pairs, for which it is
+    # poor, and if a cluster has several pairs, which are not independent.
     p: float
-    tau: float
+    tau: float  # Kendall's τ-b and its percentile interval
     tau_low: float
     tau_high: float
-    n: int
-    n_units: int
-    n_missing: int
-    n_draws: int
-    no_interval: str = ""
+    n: int  # pairs used
+    n_units: int  # what was resampled: the pairs, or their clusters
+    n_missing: int  # pairs left out because a side is missing
+    n_draws: int  # resamples behind the intervals: those in which neither side is constant
+    no_interval: str = ""  # why there are no intervals; empty if there are
 
 
 def correlate(
@@ -75,21 +55,10 @@ def correlate(
     n_draws: int = 2_000,
     confidence: float = 0.95,
 ) -> Correlation:
-    """Correlate two sides by rank.
+    """Correlate two sides by rank; NotEstimableError with fewer than 3 pairs, or if one side is constant.
 
-    Parameters
-    ----------
-    x, y
-        Shape (n,) each, one pair a row; NaN if a side is missing.
-    clusters
-        Length n: what is resampled as a whole, such as the narrative of a row. None if rows are independent.
-    n_draws
-        Resamples; 0 for no interval.
-
-    Raises
-    ------
-    NotEstimableError
-        If there are fewer than 3 pairs, or one side is constant.
+    ``x`` and ``y`` have shape (n,), NaN if missing. ``clusters`` are resampled as a whole, such as the narrative of a
+    row; None if rows are independent. No interval with ``n_draws`` 0.
 
     Notes
     -----
@@ -164,22 +133,9 @@ def correlations(
 ) -> pd.DataFrame:
     """Correlate a model's numbers with people's, over all emotions and within each.
 
-    Agreement in order says nothing about levels, nor about δ.
-
-    Parameters
-    ----------
-    model, human
-        Shape (n,) each, one row a narrative or reply; NaN if missing.
-    seed
-        The run's; the draws of an emotion depend only on it and the emotion's name.
-    by
-        Length n, each row's emotion; rows with an empty one only count in the overall row. None for that row only.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``CORRELATIONS``: the overall row, then one for each emotion in order of first appearance, with
-        Holm's correction over the emotions. ``note`` says why there is no correlation.
+    Agreement in order says nothing about levels, nor about δ. The draws of an emotion depend only on ``seed`` and its
+    name. Rows with an empty emotion only count in the overall row, which comes first; the emotions follow in order of
+    first appearance, with Holm's correction over them.
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (model, human)]
     labels = np.asarray([""] * sides[0].size if by is None else by, dtype=object)

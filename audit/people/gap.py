@@ -21,21 +21,14 @@ from audit.tables.formatting import count
 from audit.tables.people import PEOPLE_AGREEMENT, PEOPLE_GAP
 from audit.tables.shared import OVERALL
 
-MIN_RATERS: Final = 4
-"""With fewer raters there is no interval."""
-_MIN_NARRATIVES: Final = 4
-"""With fewer narratives, Fisher's interval of a correlation does not exist."""
-_TOGETHER: Final = " + "
-"""Joins the groups of crossed dimensions, as in the ratings."""
+MIN_RATERS: Final = 4  # with fewer raters there is no interval
+_MIN_NARRATIVES: Final = 4  # with fewer narratives, Fisher's interval of a correlation does not exist
+_TOGETHER: Final = " + "  # joins the groups of crossed dimensions, as in the ratings
 
 
 @dataclass(frozen=True)
 class PeopleGap:
-    """δ of people, unrounded; NaN if the ratings do not determine a value.
-
-    The numbers are those of :class:`~audit.statistics.estimates.GapEstimate`, over raters. ``note`` says why there is
-    no interval.
-    """
+    """δ of people over raters, unrounded (as ``GapEstimate``); NaN if the ratings do not determine a value."""
 
     delta: float
     se: float
@@ -43,7 +36,7 @@ class PeopleGap:
     ci_low: float
     ci_high: float
     p: float
-    note: str = ""
+    note: str = ""  # why there is no interval
 
 
 def people_gap_tables(
@@ -56,23 +49,8 @@ def people_gap_tables(
 ) -> dict[str, pd.DataFrame]:
     """Estimate δ of people for each dimension, and how far people and model agree on the order of narratives.
 
-    Parameters
-    ----------
-    given
-        One row for each rater and item of the rater's list: ``rater``, ``dimension`` (empty for the unspecified
-        experiencer), ``narrative_id``, ``emotion``, ``experiencer``, ``experiencer_group`` and ``intensity``, NaN if
-        left out. Not modified.
-    members
-        One row for each rater and single dimension: ``rater``, ``dimension`` and ``group``, the rater's answer.
-    ratings
-        The run's, with the columns of ``tables.RATINGS``.
-    stems
-        For each dimension the stems of its wordings, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
-
-    Returns
-    -------
-    dict
-        ``people_gap`` and ``people_agreement``, unrounded; without rows if there are no raters.
+    ``given`` has one row for each rater and item of the rater's list; ``dimension`` is empty for the unspecified
+    experiencer, ``intensity`` NaN if left out. ``members`` has the group that each rater answered, by dimension.
     """
     gaps: list[dict[str, Any]] = []
     agreements: list[dict[str, Any]] = []
@@ -95,22 +73,11 @@ def people_gap_tables(
 def people_gap(
     y: FloatArray, *, rater: IntArray, narrative: IntArray, experiencer: IntArray, shared: FloatArray, confidence: float
 ) -> PeopleGap:
-    """Estimate in-group minus out-group from raters who each read a narrative once.
+    """Estimate in-group minus out-group from raters who each read a narrative once; NotEstimableError if inseparable.
 
-    Parameters
-    ----------
-    y
-        Shape (n,), in points.
-    rater, narrative, experiencer
-        Shape (n,), codes from 0.
-    shared
-        Shape (n, D), 0/1: whether rater and experiencer share the group in exactly d of the crossed dimensions,
-        in-group last; one column for a single dimension.
-
-    Raises
-    ------
-    NotEstimableError
-        If the ratings cannot separate in-group from rater, narrative and experiencer.
+    ``y``, in points, and the codes of rater, narrative and experiencer have shape (n,). ``shared``, shape (n, D), is
+    0/1: whether rater and experiencer share the group in exactly d of the crossed dimensions, in-group last; one column
+    for a single dimension.
 
     Notes
     -----
@@ -235,10 +202,7 @@ def _model_gap(
     confidence: float,
     stems: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Estimate the model's δ on the narratives, experiencers and perceivers' groups that people rated.
-
-    All pairs first, then the echo-free ones beside them: people have no words of their own that a pair could repeat.
-    """
+    """Estimate the model's δ on what people rated, of all pairs: people have no words that a pair could repeat."""
     same = (
         compared["narrative_id"].astype(str).isin(set(used["narrative_id"]))
         & compared["perceiver_group"].astype(str).isin(set(used["group"]))

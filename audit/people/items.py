@@ -51,28 +51,15 @@ Pair: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class ItemSample:
-    """Replies to be rated, and the key to them.
+    """Replies to be rated, and the key to them."""
 
-    Attributes
-    ----------
-    shown
-        All that raters may see, one row an item, in an order that reveals nothing: ``item_id``; ``person``, the
-        experiencer's identity, unless masked; ``narrative``; ``reply``, verbatim.
-    key
-        Columns of :data:`KEY`, in the same order.
-    n_asked
-        None for all replies.
-    n_eligible
-        Replies that could be drawn.
-    masked
-        Whether raters do not learn the experiencer's identity either.
-    """
-
+    # All that raters may see, one row an item, in an order that reveals nothing: item_id; person, the experiencer's
+    # identity, unless masked; narrative; reply, verbatim.
     shown: pd.DataFrame
-    key: pd.DataFrame
-    n_asked: int | None
-    n_eligible: int
-    masked: bool
+    key: pd.DataFrame  # columns of KEY, in the same order
+    n_asked: int | None  # None for all replies
+    n_eligible: int  # replies that could be drawn
+    masked: bool  # whether raters do not learn the experiencer's identity either
 
     @property
     def n_revealing(self) -> int:
@@ -111,13 +98,11 @@ class ItemSample:
 
 
 def sample_items(replies: pd.DataFrame, *, n: int | None, seed: int, mask_experiencer: bool = False) -> ItemSample:
-    """Draw replies for people to rate.
+    """Draw replies for people to rate; ``n`` of None takes all, balanced or not.
 
-    ``replies`` has one row a prompt: ``prompt_index``, ``dimension``, ``variant``, ``narrative_id``, ``emotion``,
-    ``perceiver``, ``experiencer``, ``in_group`` (missing for baselines), ``status``, ``text``, and ``narrative`` as the
-    model was shown it. Its order does not matter. ``n`` of None takes all replies, balanced or not. With the same
-    ``seed``, a smaller sample is part of a larger one. ``mask_experiencer`` replaces the experiencer's wording by "a
-    person" in the narrative; replies are never altered.
+    ``replies`` has one row a prompt, with ``narrative`` as the model was shown it; its order does not matter. With the
+    same ``seed``, a smaller sample is part of a larger one. ``mask_experiencer`` replaces the experiencer's wording by
+    "a person" in the narrative; replies are never altered.
 
     Notes
     -----
@@ -232,10 +217,7 @@ def _secret(eligible: pd.DataFrame, *, seed: int) -> bytes:
 
 
 def identifiers(things: Iterable[object], *, secret: bytes) -> list[str]:
-    """Give each thing an identifier that reveals nothing: ten letters, more if two would be equal.
-
-    ``secret`` keys the HMAC; without it nobody can tell which thing an identifier stands for.
-    """
+    """Give each thing an identifier that reveals nothing: ten letters, more if two would be equal."""
     digests = [
         hmac.new(secret, str(thing).encode("utf-8", "surrogatepass"), "sha256").hexdigest().translate(_LETTERS)
         for thing in things

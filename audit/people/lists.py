@@ -46,22 +46,11 @@ _OURS: Final = '{Experiencer} tells:\n"{narrative}"'
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Lists of items, and the key to them.
+    """Lists of items, and the key to them."""
 
-    Attributes
-    ----------
-    shown
-        All that raters may see, one row an item, in an order that reveals nothing: ``item_id``, ``list``, ``narrative``
-        and, if the form asks about it, ``emotion``.
-    key
-        Columns of :data:`LIST_KEY` or :data:`NORMING_KEY`, in the same order.
-    remarks
-        Warnings for the researcher.
-    """
-
-    shown: pd.DataFrame
-    key: pd.DataFrame
-    remarks: tuple[str, ...]
+    shown: pd.DataFrame  # all that raters may see, one row an item, in an order that reveals nothing
+    key: pd.DataFrame  # columns of LIST_KEY or NORMING_KEY, in the same order
+    remarks: tuple[str, ...]  # warnings for the researcher
 
     @property
     def names(self) -> list[str]:
@@ -74,8 +63,7 @@ def rating_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, sa
 
     ``n`` is the number of narratives a list, fewer if the run has fewer or if all groups share fewer evenly.
     ``n_lists`` of None takes as many lists as it takes for every narrative to meet every experiencer. ``salt`` must be
-    known only to those who have the run: it keys the identifiers. ``seed`` decides narratives, experiencers,
-    identifiers and order.
+    known only to those who have the run: it keys the identifiers.
 
     Notes
     -----
@@ -140,10 +128,7 @@ def rating_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, sa
 
 
 def norming_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, salt: str) -> Lists:
-    """Deal a run's narratives, without any identity, into lists for people to say what is felt in them.
-
-    ``n`` is the number of narratives a list; ``n_lists`` of None takes as many lists as all narratives need.
-    """
+    """Deal a run's narratives, without any identity, into lists for people to say what is felt in them."""
     narratives = grid.narratives.narratives
     if n < 1:
         raise ConfigError(f"n={n}: give the number of narratives a list, 1 or more")
@@ -174,11 +159,7 @@ def norming_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, s
 
 
 def rating_questions(grid: PromptGrid, scale: Scale, *, introduction: str | None) -> tuple[Questions, dict[str, str]]:
-    """Build the questions of the intensity form, about each item and about the rater.
-
-    The mapping gives the dimension that each question about the rater asks for. An ``introduction`` of None takes the
-    packaged one.
-    """
+    """Build the questions of the intensity form; also map those about the rater to the dimension that they ask for."""
     words = _forms()["intensity"]
     groups: dict[str, dict[str, None]] = {}
     for dimension in _real(grid.dimensions):
@@ -224,11 +205,7 @@ def emotions_in_order(grid: PromptGrid) -> list[str]:
 
 
 def shown_template(user: str) -> str | None:
-    """Cut a user message down to what raters read: who tells the narrative, and the narrative.
-
-    Keeps the lines up to the narrative, without those that show the scale. None if these do not name both the
-    experiencer and the narrative.
-    """
+    """Cut a user message down to who tells the narrative, and the narrative; None if it does not name both."""
     lines = user.split("\n")
     last = max((place for place, line in enumerate(lines) if _fields(line) & _NARRATIVE), default=-1)
     kept = "\n".join(line for line in lines[: last + 1] if not _fields(line) & SCALE_FIELDS).strip()

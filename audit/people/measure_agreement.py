@@ -21,20 +21,9 @@ def people_tables(
 ) -> dict[str, pd.DataFrame]:
     """Describe raters' agreement, and correlate their scores with measures of the same replies.
 
-    Parameters
-    ----------
-    human
-        Columns rater, prompt_index, question and score; NaN if left out. Not modified.
-    values
-        One column a measure, indexed by ``prompt_index``.
-
-    Returns
-    -------
-    dict
-        ``agreement`` and ``human_correlations``, unrounded; without rows if there are no raters. Correlations use the
-        mean score of each reply over its raters. Narratives are resampled as a whole, because replies to one narrative
-        are not independent; with fewer than ``agreement.MIN_UNITS`` or ``correlation.MIN_UNITS`` narratives there is no
-        interval.
+    Correlations use the mean score of each reply over its raters. Narratives are resampled as a whole, because replies
+    to one narrative are not independent; with fewer than ``agreement.MIN_UNITS`` or ``correlation.MIN_UNITS``
+    narratives there is no interval.
     """
     agreement: list[dict[str, Any]] = []
     frames: list[pd.DataFrame] = []
@@ -65,11 +54,7 @@ def people_tables(
 
 
 def human_table(narratives: pd.DataFrame, human: Mapping[str, float], *, seed: int, confidence: float) -> pd.DataFrame:
-    """Correlate the model's and people's intensities of the same narratives.
-
-    ``narratives`` has the columns of ``tables.NARRATIVES``, whose ``mean`` is over all pairs of identities. ``human``
-    maps narratives to people's mean, in any unit, since correlations are of ranks. Without people there are no rows.
-    """
+    """Correlate the model's mean over all pairs with people's intensities, in any unit, narrative by narrative."""
     frames = []
     for (dimension, variant), own in narratives.groupby(["dimension", "variant"], sort=False) if human else ():
         table = correlations(

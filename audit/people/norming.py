@@ -8,23 +8,14 @@ import pandas as pd
 
 from audit.tables.people import NORMING
 
-MIN_READERS: Final = 5
-"""With fewer readers a narrative counts as not normed yet."""
-MIN_SHARE: Final = 0.5
-"""Flags narratives for which fewer readers than this share chose the designed emotion."""
-MIN_INTENSITY: Final = 0.25
-"""Flags narratives with a lower mean intensity, as a share of the scale's length."""
-MIN_PLAUSIBILITY: Final = 4.0
-"""Flags narratives with a mean plausibility (1 to 7) below the middle of the scale."""
+MIN_READERS: Final = 5  # with fewer readers a narrative counts as not normed yet
+MIN_SHARE: Final = 0.5  # flags narratives for which fewer readers than this share chose the designed emotion
+MIN_INTENSITY: Final = 0.25  # flags narratives with a lower mean intensity, as a share of the scale's length
+MIN_PLAUSIBILITY: Final = 4.0  # flags narratives with a mean plausibility (1 to 7) below the middle of the scale
 
 
 def norming_table(given: pd.DataFrame, *, low: float, high: float) -> pd.DataFrame:
-    """Summarise what readers said of each narrative, and flag narratives that few read as designed.
-
-    ``given`` has one row for each reader and narrative of the reader's list: ``rater``, ``narrative_id``, ``emotion``
-    (the designed one), ``felt`` (the one chosen, empty if left out), ``intensity`` and ``plausibility``, NaN if left
-    out. The thresholds are our conventions.
-    """
+    """Summarise what readers said of each narrative, and flag those that few read as designed, by our thresholds."""
     rows = []
     for name, own in given.groupby("narrative_id", sort=True):
         chosen = own.loc[own["felt"] != ""]

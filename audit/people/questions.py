@@ -7,14 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 import yaml
-from pydantic import (
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, StringConstraints, ValidationError, ValidationInfo, field_validator, model_validator
 
 from audit.errors import ConfigError
 from audit.tables.spreadsheets import FORMULA
@@ -32,8 +25,7 @@ _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, ma
 _Label = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80)]
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 _End = Annotated[int, Field(strict=True, ge=0, le=1000)]
-_MOST_STEPS: Final = 10
-"""The largest number on a scale whose numbers are clicked."""
+_MOST_STEPS: Final = 10  # the largest number on a scale whose numbers are clicked
 
 
 class _QuestionInFile(StrictModel):
@@ -63,16 +55,8 @@ class _QuestionInFile(StrictModel):
 class ScaleQuestion(_QuestionInFile):
     """A question that is answered by a whole number.
 
-    Attributes
-    ----------
-    name
-        The column of its answers.
-    text
-        ``{emotion}`` in it stands for the item's own word, if items have one.
-    entry
-        ``scale``: all numbers side by side, at most up to 10; or ``number``: a field to type one into.
-    low, high
-        Ends of the scale, in points.
+    ``name`` is the column of its answers. ``{emotion}`` in ``text`` stands for the item's own word. ``entry`` is
+    ``scale``, all numbers side by side, at most up to 10, or ``number``, a field to type one into.
     """
 
     name: _Name
@@ -104,21 +88,12 @@ Asked: TypeAlias = ScaleQuestion | OptionQuestion
 
 
 class Questions(StrictModel):
-    """What raters are asked.
+    """What raters are asked."""
 
-    Attributes
-    ----------
-    introduction
-        Read first; empty lines separate paragraphs.
-    questions
-        On each item, in order.
-    about
-        About the rater, once, before the first item.
-    """
-
+    # read first; empty lines separate paragraphs
     introduction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=10_000)] = ""
-    questions: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=12)]
-    about: Annotated[tuple[OptionQuestion, ...], Field(max_length=12)] = ()
+    questions: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=12)]  # on each item, in order
+    about: Annotated[tuple[OptionQuestion, ...], Field(max_length=12)] = ()  # about the rater, once, before the first
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -24,8 +24,7 @@ from stimuli.tables import check_unique, read_cells
 
 ITEMS_FILE: Final = "raters/items.csv"
 KEY_FILE: Final = "key.csv"
-QUESTIONS_COPY: Final = "questions.yaml"
-"""The files of an export; only the folder ``raters`` goes to raters."""
+QUESTIONS_COPY: Final = "questions.yaml"  # the files of an export; only the folder `raters` goes to raters
 
 HUMAN_RATINGS: Final[dict[str, str]] = {
     "rater": "who rated; a name's control characters are escaped",
@@ -36,41 +35,24 @@ HUMAN_RATINGS: Final[dict[str, str]] = {
 
 _WHOLE: Final = re.compile(r"\+?[0-9]{1,9}(?:[.,]0*)?")
 _YES_NO: Final = {"true": True, "false": False}
-_TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")
-"""Columns of the key that hold true or false."""
+_TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")  # columns of the key that hold true or false
 
 Place: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
 class HumanRatings:
-    """The answers of the raters.
+    """The answers of the raters."""
 
-    Attributes
-    ----------
-    table
-        Columns of :data:`HUMAN_RATINGS`, one row for each rater, item and question; ``score`` is NaN if the rater left
-        the question out or the item is not in the rater's file.
-    n_double
-        Repeated rows of a rater and item that agree with the first; dropped.
-    n_missing_rows
-        Pairs of rater and item without a row.
-    n_left_out
-        Empty answers in existing rows.
-    without_score
-        Raters without any score, who are not in the table.
-    files
-        Each file's printable path, as the user named it, and the SHA-256 of its bytes.
-    about
-        For each rater, the answers to the questions about the rater, by question; left-out ones are absent.
-    """
-
+    # Columns of HUMAN_RATINGS, one row for each rater, item and question; score is NaN if the rater left the question
+    # out or the item is not in the rater's file.
     table: pd.DataFrame
-    n_double: int
-    n_missing_rows: int
-    n_left_out: int
-    without_score: tuple[str, ...]
-    files: Mapping[str, str]
+    n_double: int  # repeated rows of a rater and item that agree with the first; dropped
+    n_missing_rows: int  # pairs of rater and item without a row
+    n_left_out: int  # empty answers in existing rows
+    without_score: tuple[str, ...]  # raters without any score, who are not in the table
+    files: Mapping[str, str]  # each file's printable path, as the user named it, and the SHA-256 of its bytes
+    # by rater, the answers to the questions about the rater; left-out ones are absent
     about: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
@@ -104,8 +86,7 @@ def export_files(sample: ItemSample, questions: Questions) -> dict[str, bytes]:
     """Build the files of an export except the form, by path in its folder.
 
     ``raters/items.csv`` shows raters the items, with an empty column for each question; an apostrophe defuses texts
-    that a spreadsheet would run as a formula. ``key.csv`` must never go to raters. ``questions.yaml`` is for the
-    import. The form comes from :func:`audit.report.form.render_form`.
+    that a spreadsheet would run as a formula. ``key.csv`` must never go to raters.
     """
     return {
         ITEMS_FILE: items_file(sample.shown, questions),
@@ -128,12 +109,7 @@ def key_file(key: pd.DataFrame) -> bytes:
 
 def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty: Collection[str] = ()) -> pd.DataFrame:
     """Read the key of an export: its ``columns``, one row an item. Cells of ``may_be_empty`` may be empty."""
-    rows = read_cells(
-        path,
-        dict(zip(columns, columns, strict=True)),
-        of="items",
-        may_be_empty=may_be_empty,
-    )
+    rows = read_cells(path, dict(zip(columns, columns, strict=True)), of="items", may_be_empty=may_be_empty)
     check_unique((cells["item_id"] for _, cells in rows), of="item", place=str(path))
     found: dict[str, list[object]] = {name: [] for name in columns}
     for place, cells in rows:
@@ -154,13 +130,10 @@ def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty:
 def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Questions) -> HumanRatings:
     """Read what raters sent back, from the form or a spreadsheet.
 
-    Each file has the columns ``item_id`` and one for each question, including those about the rater; other columns are
-    ignored. The rater is in a column ``rater``, or else the file's name without its suffix. ``key`` provides
-    ``item_id`` and, if items come in lists, ``list``: each rater has one list. Contradictions of a rater, items of
-    another export and scores off the scale raise ConfigError.
+    The rater is in a column ``rater``, or else the file's name without its suffix. If items come in lists (``list`` in
+    the key), each rater has one. Contradictions of a rater, items of another export and scores off the scale raise
+    ConfigError.
 
-    Notes
-    -----
     A rater may send a file again with more answers: rows on the same item that do not contradict each other are merged.
     An empty cell contradicts nothing.
     """

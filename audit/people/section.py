@@ -14,8 +14,7 @@ from audit.report.section import Captioned, Paragraph, Section, section
 from audit.report.table_layout import ShownColumn
 from audit.tables.formatting import count, plural
 
-SHOWN_FLAGGED = 20
-"""The most flagged narratives that the page lists; ``tables/norming.csv`` has all."""
+SHOWN_FLAGGED = 20  # the most flagged narratives that the page lists; `tables/norming.csv` has all
 _WHO: Final = Markup(
     "People who belong to the groups read the same narratives, told by experiencers of their own and of other groups, "
     "and rated the same emotions on the same scale. Their δ is how much higher (or lower) they rated their own group's "

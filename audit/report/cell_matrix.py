@@ -12,36 +12,20 @@ import pandas as pd
 
 from audit.errors import MissingCellError
 
-BASELINES: Final = frozenset({"unspecified", "no persona"})
-"""Groups outside δ: placed last, and set apart."""
-SPARSE_BELOW: Final = 0.8
-"""Share of rated prompts below which a cell's mean is marked."""
+BASELINES: Final = frozenset({"unspecified", "no persona"})  # groups outside δ: placed last, and set apart
+SPARSE_BELOW: Final = 0.8  # share of rated prompts below which a cell's mean is marked
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class CellMatrix:
-    """The cells of one dimension and variant, perceivers in rows and experiencers in columns.
+    """The cells of one dimension and variant, perceivers in rows and experiencers in columns."""
 
-    Attributes
-    ----------
-    mean
-        Mean intensity in points; NaN if nothing was rated.
-    asked
-        Whether the pair has prompts.
-    in_group
-        Whether the pair is in-group; false for baselines.
-    sparse
-        Whether some of the pair's prompts were rated, but less than `SPARSE_BELOW` of them.
-    row_groups, column_groups
-        The group of each perceiver and of each experiencer.
-    """
-
-    mean: pd.DataFrame
-    asked: Mask
-    in_group: Mask
-    sparse: Mask
+    mean: pd.DataFrame  # mean intensity in points; NaN if nothing was rated
+    asked: Mask  # whether the pair has prompts
+    in_group: Mask  # false for baselines
+    sparse: Mask  # whether some of the pair's prompts were rated, but less than SPARSE_BELOW of them
     row_groups: tuple[str, ...]
     column_groups: tuple[str, ...]
 
@@ -52,10 +36,7 @@ class CellMatrix:
         return missing
 
     def align(self, table: pd.DataFrame, column: str) -> pd.DataFrame:
-        """Lay out another column of the pairs as the means are; NaN if the pair has no value.
-
-        The table has one row a pair. True and false become 1 and 0.
-        """
+        """Lay out another column of the pairs as the means are; NaN if the pair has no value."""
         return _matrix(_pairs(table)[column], rows=self.mean.index, columns=self.mean.columns)
 
     def without_baselines(self) -> CellMatrix:
@@ -73,10 +54,7 @@ class CellMatrix:
         )
 
     def centred(self) -> pd.DataFrame:
-        """Remove row and column means.
-
-        MissingCellError if a pair has no mean, so that main effects cannot be estimated.
-        """
+        """Remove row and column means."""
         values = self.mean.to_numpy()
         if values.size == 0:
             raise ValueError("there are no pairs of identities among the cells, only baselines")
@@ -92,12 +70,7 @@ class CellMatrix:
 
 
 def lay_out_matrix(cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None) -> CellMatrix:
-    """Lay out cells: identities in order of appearance, a group's terms together, experiencers in the perceivers'
-    order.
-
-    Takes rows of the `tables.CELLS` table, of one dimension and variant. ``clusters`` maps groups to cultural clusters,
-    whose groups stand together; a group without a cluster stands alone.
-    """
+    """Lay out cells in order of appearance, a cluster's groups and a group's terms together, on both sides alike."""
     if cells.empty:
         raise ValueError("there are no cells to lay out")
     for name in ("dimension", "variant"):
@@ -129,8 +102,7 @@ def colour_limits(means: npt.NDArray[np.float64], *, low: float, high: float) ->
     """Return the means at the two ends of the colours, the same for all panels of a run.
 
     These are the least and the greatest mean, widened to at least a tenth of the scale so that noise does not look like
-    structure, but not past an end of the scale unless a mean lies beyond it. They are the scale itself if nothing was
-    rated. ``means`` is in points, of any shape, with NaN where nothing was rated.
+    structure, but not past an end of the scale unless a mean lies beyond it. They are the scale if nothing was rated.
     """
     rated = means[np.isfinite(means)]
     if rated.size == 0:
@@ -150,9 +122,8 @@ def mean_decimals(low: float, high: float) -> int:
 def interaction(cells: pd.DataFrame) -> pd.DataFrame:
     """Remove the main effects of perceivers and of experiencers from the identity pairs' means.
 
-    This is what δ is made of: δ is its weighted mean over in-group minus out-group cells. The result has perceivers in
-    rows and experiencers in columns, in points; its rows and columns have mean 0. Baselines are left out.
-    MissingCellError if an identity pair has no mean.
+    This is what δ is made of: δ is its weighted mean over in-group minus out-group cells. Rows and columns have mean 0,
+    in points. Baselines are left out. MissingCellError if an identity pair has no mean.
     """
     return lay_out_matrix(cells).without_baselines().centred()
 

@@ -12,8 +12,7 @@ from markupsafe import Markup
 from audit.report.section import Note
 from audit.tables.formatting import brief, dimension_title
 
-Key = tuple[str, str]
-"""Dimension and variant."""
+Key = tuple[str, str]  # dimension and variant
 
 
 class RemarkLike(Protocol):
@@ -65,10 +64,7 @@ def where_noted(remarks: Sequence[RemarkLike], *, several: bool) -> str:
 
 
 def limits_by_text(remarks: Sequence[RemarkLike], titles: Mapping[str, str], *, several: bool) -> Iterator[Limit]:
-    """Yield each distinct text of remarks that limit a claim.
-
-    ``titles`` maps codes to titles, in the order to show; remarks with other codes are left out.
-    """
+    """Yield each distinct text of remarks that limit a claim: those whose code has a title."""
     for code, title in titles.items():
         own = [remark for remark in remarks if remark.code == code]
         for text in dict.fromkeys(remark.text for remark in own):

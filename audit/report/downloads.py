@@ -15,28 +15,15 @@ from audit.tables.spreadsheets import defused
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A table that the page offers.
-
-    Attributes
-    ----------
-    name
-        File name, e.g. "gap.csv".
-    n_rows
-        Without the header.
-    inside
-        Whether it is in the page; a table too large for that is only in the run folder.
-    """
+    """A table that the page offers."""
 
     name: str
-    n_rows: int
-    inside: bool
+    n_rows: int  # without the header
+    inside: bool  # whether it is in the page; a table too large for that is only in the run folder
 
 
 def pack_tables(tables: Mapping[str, pd.DataFrame], *, max_bytes: int) -> tuple[tuple[Download, ...], str]:
-    """Pack tables into the page, smallest first, while they fit in ``max_bytes``. Tables without rows are not offered.
-
-    Returns the offers, in the tables' order, and JSON: file name → bytes, gzipped and in base64.
-    """
+    """Pack tables with rows, smallest first, up to ``max_bytes``, as JSON of gzipped files in base64."""
     tables = {name: table for name, table in tables.items() if len(table)}
     packed = {
         f"{name}.csv": base64.b64encode(

@@ -15,53 +15,24 @@ from audit.tables.controls import NO_STEM
 from audit.tables.formatting import brief, capital, count, dimension_title, points, printable
 
 NOT_CONTROLLED: Final = Markup(
-    "Not controlled for repetition of words: in-group pairs repeat the perceiver's words and out-group pairs do not."
+    "Repeated words are not controlled: in-group pairs repeat the perceiver's words, out-group pairs do not."
 )
-_MIXED: Final = Markup("Not all of it is controlled for repetition of words: the single dimensions say what is.")
+_MIXED: Final = Markup("Repeated words are controlled in some dimensions only; each dimension says whether they are.")
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the controls for repeated words say about a gap.
+    """What the controls for repeated words say about a gap."""
 
-    Attributes
-    ----------
-    kind
-        ``echo_free`` (the gap is of pairs without a word in common), ``placebo`` (it is compared with invented groups)
-        or ``none``.
-    beyond
-        For ``placebo``, the row of the difference; else None.
-    words
-        What was controlled, and what the other controls show.
-    wording
-        The row of the gap that generalises over wordings; None if one wording was asked.
-    """
-
+    # echo_free (the gap is of pairs without a word in common), placebo (it is compared with invented groups) or none
     kind: str
-    beyond: PlacedRow | None
-    words: Markup
-    wording: PlacedRow | None = None
-
-    @property
-    def is_of_these_wordings(self) -> bool:
-        """Whether several wordings were asked, and no gap was shown for other wordings."""
-        return self.wording is not None and _holds_zero(self.wording)
-
-    @property
-    def goes_beyond(self) -> bool:
-        """Whether the gap was found to exceed that of invented groups."""
-        return self.beyond is not None and not _holds_zero(self.beyond)
-
-
-UNCONTROLLED: Final = Control("none", None, NOT_CONTROLLED)
+    beyond: PlacedRow | None  # for placebo, the row of the difference
+    words: Markup  # what was controlled, and what the other controls show
+    wording: PlacedRow | None = None  # the row of the gap that generalises over wordings; None if one wording was asked
 
 
 def control_of(rows: Sequence[PlacedRow], *, several: bool = False) -> Control:
-    """Read the table of controls of one dimension and variant.
-
-    ``rows`` is empty if ratings had no such analysis. ``several`` tells that they are of several dimensions, whose mean
-    is the gap.
-    """
+    """Read the table of controls of one dimension and variant; empty if ratings had no such analysis."""
     if several:
         decided = {row["control"] for row in rows if row["headline"] and _has_interval(row)}
         all_free = bool(rows) and decided == {"echo_free"} and not _any_without(rows)
@@ -71,18 +42,21 @@ def control_of(rows: Sequence[PlacedRow], *, several: bool = False) -> Control:
     free, difference, wording = (found.get(name) for name in ("echo_free", "placebo_difference", "wording"))
     over = Markup("")
     if wording is not None:
-        words = Markup(" Over {} wordings of the prompt, and any such wordings: {}.")
+        words = Markup(" Over {} wordings of the prompt, for wordings like these: {}.")
         over = words.format(show(wording, "levels", count), _told(wording))
     if free is not None:
         said = [Markup("δ counts only pairs described in different words.")]
         if "all_terms" in told:
             said.append(Markup("Counting all pairs: {}.").format(_told(told["all_terms"])))
         if "same_words" in told and "placebo" in told:
-            words = Markup("Counting pairs in the very same words: {}, and {} for invented groups.")
+            words = Markup("Counting only pairs with identical words: {}, and {} for invented groups.")
             said.append(words.format(_told(told["same_words"]), _told(told["placebo"])))
         return Control("echo_free", None, Markup(" ").join(said) + over, wording)
     if difference is not None:
-        words = Markup("Invented groups, of which the model can know nothing, show {}; beyond that: {}.")
+        words = Markup(
+            "For invented groups, about which the model cannot know anything, the gap is {}. After "
+            "subtracting that: {}."
+        )
         said = [words.format(_told(told["placebo"]), _told(difference))]
         return Control("placebo", difference, Markup(" ").join(said) + over, wording)
     unstated = next((str(row["note"]) for row in rows if row["control"] == "echo_free" and NO_STEM in row["note"]), "")
@@ -115,10 +89,6 @@ def _any_without(rows: Sequence[PlacedRow]) -> bool:
 
 def _has_interval(row: PlacedRow) -> bool:
     return math.isfinite(row.number("ci_low"))
-
-
-def _holds_zero(row: PlacedRow) -> bool:
-    return row.number("ci_low") <= 0.0 <= row.number("ci_high")
 
 
 def _told(row: PlacedRow) -> Markup:

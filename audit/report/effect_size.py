@@ -1,6 +1,4 @@
-"""Put a gap in proportion: to the scale, the spread of ratings, the response to the story, plain means, and what the
-model would write.
-"""
+"""Put a gap in proportion: to the scale, the spread of ratings, the response to the story, and plain means."""
 
 from __future__ import annotations
 
@@ -13,20 +11,19 @@ from markupsafe import Markup
 from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.table_layout import Write
-from audit.tables.formatting import count, either, points, rate, scale_end, unsigned
+from audit.tables.formatting import capital, count, either, fixed, points, rate, scale_end, unsigned
 
-HARDLY_VARIES: Final = 0.9
-"""If one number is the most probable in at least this share of prompts, the page says which."""
-_DUST: Final = 1e-9
-"""A smaller difference of means is floating-point error."""
+_CHECKED: Final = {  # what a check sets against each other
+    "emotion": ("a story's own emotion", "a wrong one"),
+    "intensity": ("the strong version of a situation", "the mild one"),
+}
+HARDLY_VARIES: Final = 0.9  # if one number is the most probable in at least this share of prompts, the page says which
+_DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
 
 def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
-    """Say how large the gap is relative to the scale and to the spread of ratings within narratives.
-
-    ``decided`` is the row that the verdict rests on, if it is not the headline's: its gap is then shown.
-    """
-    others = " times the spread (SD) of one narrative's ratings"
+    """Say how large the gap is relative to the scale and to the spread of ratings within narratives."""
+    others = " times the spread (SD) of the ratings of one narrative"
     names = [name for name in ("percent_of_scale", "delta_sd") if math.isfinite(gap.number(name))]
     sizes = [size_in(name, gap, decided, _unsigned) for name in names]
     if "percent_of_scale" not in names or not all(sizes):
@@ -38,40 +35,58 @@ def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
 
 
 def size_in(name: str, gap: PlacedRow, decided: PlacedRow | None, write: Write) -> Markup:
-    """Write the deciding gap in the unit of a column of the headline's row.
-
-    Empty if the headline's gap is 0, since its row then does not tell what a point is in that unit.
-    """
+    """Write the deciding gap in the unit of a column of the headline; empty if that gap is 0 and shows no unit."""
     delta, of_verdict = gap.number("delta"), (decided or gap).number("delta")
     if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
         return show(gap, name, write)
     return Markup(write(gap.number(name) / delta * of_verdict)) if delta else Markup("")
 
 
+def story_check(own: Results) -> Markup:
+    """Say in short whether ratings match the story, with the number and what is required; empty if not asked."""
+    row = own.row("manipulation")  # the first check decides
+    if row is None or not row["n_pairs"]:
+        return Markup("")
+    found = {"follows": "passed", "does_not_follow": "failed"}.get(str(row["answer"]), "inconclusive")
+    return Markup("{}. {}; required: more than {}.").format(
+        found, capital(_response(row, own)), show(row, "least_response", _least)
+    )
+
+
 def response_beside(gap: PlacedRow, own: Results) -> Markup:
-    """Say how strongly ratings follow the story without any identity, and what share of that the gap is."""
+    """Say how much higher the right emotion is rated without any identity, and what share of that the gap is."""
     row = own.row("manipulation", check="emotion")
     if row is None or not row["n_pairs"]:
         return Markup("")
-    spread = Markup("")
-    if math.isfinite(row.number("ci_low")):
-        spread = Markup(" ({} interval {})").format(own.level, show_interval(row))
-    n = Markup("{} {}").format(show(row, "n_pairs", count), either(row.number("n_pairs"), "narrative", "narratives"))
-    among = Markup("over {}").format(n)
+    said = Markup("Do the ratings match the story? Without any identity, {}.").format(_response(row, own))
     if math.isfinite(row.number("share_higher")):
-        among = Markup("and it is higher in {} of {}").format(show(row, "share_higher", rate), n)
-    said = Markup(
-        "The response to the story: without any identity, a narrative's own emotion is rated {} points{} above a wrong "
-        "one, {}."
-    ).format(show(row, "difference", points), spread, among)
+        said += Markup(" It was rated higher in {} of {} {}.").format(
+            show(row, "share_higher", rate),
+            show(row, "n_pairs", count),
+            either(row.number("n_pairs"), "narrative", "narratives"),
+        )
     if row["answer"] != "follows":  # a share of hardly any response means nothing
         return said
     share = abs(gap.number("delta")) / row.number("difference")
-    return said + Markup(" δ is {}% of that.").format(unsigned(100 * share))
+    return said + Markup(" δ is {}% of that difference.").format(unsigned(100 * share))
 
 
-def plain_means(gap: PlacedRow) -> tuple[Markup, bool]:
-    """Write the plain means of both sides, and tell whether their difference and δ have opposite signs."""
+def _response(row: PlacedRow, own: Results) -> Markup:
+    """Say how much higher what should be rated higher was rated than the other."""
+    spread = Markup("")
+    if math.isfinite(row.number("ci_low")):
+        spread = Markup(" ({} interval {})").format(own.level, show_interval(row))
+    one, other = _CHECKED[str(row["check"])]
+    return Markup("{} was rated {} points {} than {}{}").format(
+        one, show(row, "difference", _unsigned), "lower" if row.number("difference") < 0 else "higher", other, spread
+    )
+
+
+def plain_means(gap: PlacedRow, *, free: bool = False) -> tuple[Markup, bool]:
+    """Write the plain means of both sides, and tell whether their difference and δ have opposite signs.
+
+    ``free`` tells that δ counts only pairs described in different words, unlike these means.
+    """
     inside, outside, delta = (gap.number(name) for name in ("raw_in", "raw_out", "delta"))
     if not (math.isfinite(inside) and math.isfinite(outside)):
         return Markup(""), False
@@ -79,11 +94,16 @@ def plain_means(gap: PlacedRow) -> tuple[Markup, bool]:
         *(show(gap, name, unsigned) for name in ("raw_in", "raw_out"))
     )
     if abs(inside - outside) < _DUST or (inside < outside) == (delta < 0):
-        return Markup("Plain means: {}.").format(means), False
+        same = fixed(inside - outside, decimals=2) == fixed(delta, decimals=2)
+        why = "" if same else (
+            f" Their difference is not δ: it still includes {'pairs that repeat a word, ' if free else ''}how high "
+            "each perceiver rates everyone and how high everyone rates each experiencer."
+        )  # fmt: skip
+        return Markup("Plain means: {}.{}").format(means, why), False
     return (
         Markup(
-            "The plain means point the other way: {}. They include how high each perceiver rates everyone and how high "
-            "everyone rates each experiencer; δ does not."
+            "The plain means point the other way: {}. They still include how high each perceiver rates everyone and "
+            "how high everyone rates each experiencer; δ does not."
         ).format(means),
         True,
     )
@@ -112,7 +132,7 @@ def say_likely_answer(own: Results, *, codes: Set[str]) -> Markup:
     whole = own.row("outcomes", pairs="all")
     if "number_mass" in codes and whole is not None:
         mass = show(whole, "mean_number_mass", rate)
-        said.append(Markup("The probability that it answers with a number at all is {} on average.").format(mass))
+        said.append(Markup("The model answers with a number at all with a probability of {} on average.").format(mass))
     return Markup(" ").join(said)
 
 
@@ -124,12 +144,16 @@ def constant(gap: PlacedRow | None, own: Results) -> Markup | None:
             where = " between identities" if baselines else ""
             return Markup("Every rating{} was {}").format(where, show(row, "value", scale_end))
     if gap is not None and gap.number("sd_within") < _DUST and gap.number("n_answers") > 1:
-        return Markup("Within each narrative every rating is the same")
+        return Markup("Within each narrative all ratings are the same")
     return None
 
 
 def _unsigned(value: float) -> str:
     return unsigned(abs(value))
+
+
+def _least(value: float) -> str:
+    return fixed(value, decimals=2)
 
 
 def reach_in_sd(rows: Sequence[PlacedRow], *, level: str) -> Markup:

@@ -57,11 +57,7 @@ _BEGUN: Final = Markup(
 def describe_elicitation(
     method: str, *, scale: str, parser: str = "", asks_ends: bool = True, begun: str = ""
 ) -> Markup:
-    """Describe how a rating is elicited.
-
-    ``asks_ends`` is false for runs of earlier versions, which did not ask whether a number ends. ``begun`` is the
-    prefilled start of the model's answers; empty if there is none.
-    """
+    """Describe how a rating is elicited; earlier versions did not ask whether a number ends (``asks_ends``)."""
     kind = method
     if method == "expected" and not asks_ends:
         kind = "expected, without ends"

@@ -15,59 +15,58 @@ from audit.report.table_layout import said
 from audit.runs.manifest import Noise
 from audit.tables.formatting import count, fixed, plural, points, unsigned
 
-_CAPTION = "δ of the same prompts, read from the model's probabilities and written in words"
-_METHODS = {"expected": "read from the probabilities", "generate": "written in words"}
+_CAPTION = "δ of the same prompts, from the model's probabilities and from its written answers"
+_METHODS = {"expected": "from probabilities", "generate": "written by the model"}
 _NO_TEXT = Markup(
-    "Asked to write its answer, the model stated a number of the scale in none of {} answers ({} refused, {} "
-    "unparseable): the ratings of this page come from its probabilities alone, not from what it writes."
+    "The model was also asked to write its answers. None of {} contains a number of the scale ({} refused, {} "
+    "unparseable). So all ratings on this page come from its probabilities, not from what it writes."
 )
-_OUTCOMES = Markup("Of {} prompts that were also answered in words, {} were rated, {} refused and {} unparseable.")
+_OUTCOMES = Markup("The model also wrote an answer to {} prompts: {} were rated, {} refused and {} unparseable.")
 _AGREE = Markup(
-    " In the {} that have both ratings, the two correlate at {} (ranks: {}), and the written one is {} points {} on "
+    " In the {} prompts with both ratings, the two correlate at {} (ranks: {}). The written rating is {} points {} on "
     "average."
 )
-_MEAN = Markup(" In the {} that have both ratings, the written one is {} points {} on average.")
+_MEAN = Markup(" In the {} prompts with both ratings, the written one is {} points {} on average.")
+_USED: Final = Markup(
+    " δ of the written ratings uses {} of these {}: the others are in narratives with too few ratings to show a gap."
+)
 _DIFFERENT = Markup(
-    " The gap in words differs from the gap in probabilities by {} points ({} interval {}), so the result depends on "
-    "how the rating is obtained."
+    " δ of the written ratings differs from δ of the probabilities by {} points ({} interval {}). So the result "
+    "depends on how ratings are obtained."
 )
 _UNDECIDED = Markup(
-    " Whether the two ways give different gaps is undecided: written minus read is {} points ({} interval {})."
+    " Whether the two give different δ is undecided: written minus probabilities is {} points ({} interval {})."
 )
 _NOISE = Markup(
-    "Repeatability: asked again with other {}, {} gave ratings that differ by {} points (root mean square; at most "
-    "{}). If all prompts were asked again, δ would vary by {} points (one standard deviation)."
+    "Repeatability: when asked again with other {}, ratings of {} changed by {} points (root mean square; at most {}). "
+    "If all prompts were asked again, δ would change by about {} points (one standard deviation)."
 )
 _FORMAT: Final = Markup(
-    " The same {} once more in that order and these batches, in another {}, gave ratings that differ from those by {} "
-    "points (root mean square; at most {}). If all prompts were asked in that format and their differences were "
-    "independent, δ would vary by {} points (one standard deviation)."
+    " In another {1}, ratings of the same {0}, in the same order and batches, changed by {2} points (root mean square; "
+    "at most {3}). If all prompts were asked in that format and the changes were independent, δ would change by about "
+    "{4} points (one standard deviation)."
 )
 
 
 def elicited(own: Results, noise: Noise | None, formats: Mapping[str, Noise]) -> Section | None:
-    """Say whether numbers read from probabilities match what the model writes, and how repeatable they are.
-
-    ``noise`` is about prompts asked again, ``formats`` about those asked in another number format, by its name. None if
-    nothing was asked once more.
-    """
+    """Say whether numbers read from probabilities match what the model writes, and how repeatable they are."""
     written = own.row("elicitation", method="generate")
     again = _again(own.row("controls", control="noise"), noise)
     for name, of_format in formats.items():
         again += _in_format(own.row("controls", control=f"noise_{name}"), of_format)
     return section(
-        "Does the number match the text?",
-        paragraph(_in_words(written, level=own.level)) if written else None,
+        "Do written answers match the probabilities?",
+        paragraph(_in_words(written, own.row("controls", control="elicitation"), level=own.level)) if written else None,
         own.table(
             "elicitation", _CAPTION, said("method", "rating", _METHODS), "delta", "ci_low", "p", "n_narratives",
-            ("n_answers", "prompts used"), ("refusal_rate", "refused"), "note",
+            ("n_answers", "prompts with both ratings"), ("refusal_rate", "refused"), "note",
         ) if written else None,
         paragraph(again, "small"),
         look="subheading",
     )  # fmt: skip
 
 
-def _in_words(row: PlacedRow, *, level: str) -> Markup:
+def _in_words(row: PlacedRow, used: PlacedRow | None, *, level: str) -> Markup:
     of_all, rated, refused, unparseable = (
         show(row, name, count) for name in ("n_prompts", "n_rated", "n_refused", "n_unparseable")
     )
@@ -82,6 +81,8 @@ def _in_words(row: PlacedRow, *, level: str) -> Markup:
         correlations = [show(row, name, lambda value: fixed(value, decimals=2)) for name in ("pearson", "spearman")]
         known = math.isfinite(row.number("pearson"))
         words += _AGREE.format(n, *correlations, mean, higher) if known else _MEAN.format(n, mean, higher)
+    if used is not None and 0 < used.number("n_answers") < row.number("n_rated"):
+        words += _USED.format(show(used, "n_answers", count), rated)
     low, high = row.number("difference_low"), row.number("difference_high")
     if math.isfinite(low):
         found = _UNDECIDED if low <= 0 <= high else _DIFFERENT

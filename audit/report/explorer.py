@@ -26,15 +26,15 @@ __all__ = ["INK", "DrawnCell", "Explorer", "HeatRow", "Heatmap", "View", "explor
 
 INK: Final = ("#1b1b1f", "#f4f5f7")
 """Colours of the numbers in the cells, on a light and on a dark page."""
-NO_PROMPTS: Final = "the ratings came without them, or what they were made of is no longer where the run read it"
+NO_PROMPTS: Final = "the ratings came without them, or the files that they were made of have moved"
 _WITHOUT_LEVELS: Final = (
-    "The heatmaps open on what δ is made of: each pair's mean without how high its perceiver rates everyone and how "
-    "high everyone rates its experiencer. Where no rating is missing, δ is made of these numbers alone. The means "
-    "themselves are the next choice."
+    "The heatmaps first show what δ is made of: each pair's mean, after removing how high its perceiver rates everyone "
+    "and how high everyone rates its experiencer. If no rating is missing, δ depends on these numbers only. Choose "
+    "“mean in points” to see the means."
 )
 _NO_INTERACTIONS: Final = (
-    "The heatmaps open on means. These hold how high each perceiver rates everyone and how high everyone rates each "
-    "experiencer, of which δ is free. What δ is made of can be shown only where every pair has a mean."
+    "The heatmaps first show means. These include how high each perceiver rates everyone and how high everyone rates "
+    "each experiencer; δ does not. What δ is made of can be shown only if every pair has a mean."
 )
 _SEQUENTIAL: Final = (("#f7fafd", "#bcd7ee", "#62a2d4"), ("#20262e", "#23496b", "#2f6ea5"))
 _DIVERGING: Final = (("#5b9fd6", "#f8f8f8", "#ee9a4d"), ("#2f6ea5", "#26272b", "#96541b"))
@@ -44,49 +44,25 @@ _LEAST_SHARE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A quantity that the heatmaps can show.
+    """A quantity that the heatmaps can show."""
 
-    Attributes
-    ----------
-    name, label
-        Of the radio button.
-    legend
-        What the numbers are.
-    low, high
-        The ends of the colours, in words.
-    light, dark
-        The colours as a CSS list, on a light and on a dark page.
-    """
-
-    name: str
+    name: str  # of the radio button
     label: str
-    legend: str
-    low: str
+    legend: str  # what the numbers are
+    low: str  # the ends of the colours, in words
     high: str
-    light: str
+    light: str  # the colours as a CSS list, on a light and on a dark page
     dark: str
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnCell:
-    """A cell as drawn.
+    """A cell as drawn."""
 
-    Attributes
-    ----------
-    row
-        Its position in the table of cells; None if the pair was not asked.
-    value, text
-        Its mean, unrounded as Python writes it, and rounded; empty if nothing was rated.
-    sparse
-        Whether the mean is of less than 80% of the pair's prompts.
-    light, dark
-        Its colour on a light and on a dark page.
-    """
-
-    row: int | None
-    value: str = ""
-    text: str = ""
-    sparse: bool = False
+    row: int | None  # its position in the table of cells; None if the pair was not asked
+    value: str = ""  # its mean, unrounded as Python writes it; empty if nothing was rated
+    text: str = ""  # its mean, rounded
+    sparse: bool = False  # whether the mean is of less than 80% of the pair's prompts
     in_group: bool = False
     light: str = ""
     dark: str = ""
@@ -112,58 +88,28 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
-    """The cells of one dimension and variant.
-
-    Attributes
-    ----------
-    title
-        Names the dimension, and the variant if there are several.
-    bodies
-        The perceivers, grouped by outermost bracket.
-    brackets
-        Over the experiencers, outermost first.
-    columns
-        Experiencers, each with whether it is the first baseline.
-    n_row_heads
-        Header cells before a perceiver's cells, including its own.
-    """
+    """The cells of one dimension and variant."""
 
     title: str
     dimension: str
     variant: str
-    bodies: tuple[tuple[HeatRow, ...], ...]
-    brackets: tuple[tuple[Bracket, ...], ...]
-    columns: tuple[tuple[str, bool], ...]
-    n_row_heads: int
+    bodies: tuple[tuple[HeatRow, ...], ...]  # the perceivers, grouped by outermost bracket
+    brackets: tuple[tuple[Bracket, ...], ...]  # over the experiencers, outermost first
+    columns: tuple[tuple[str, bool], ...]  # experiencers, each with whether it is the first baseline
+    n_row_heads: int  # header cells before a perceiver's cells, including its own
 
 
 @dataclass(frozen=True, slots=True)
 class Explorer:
-    """The content of the template.
+    """The content of the template."""
 
-    Attributes
-    ----------
-    heatmaps, views
-        Heatmaps are drawn by means; the script opens them on the first view.
-    opens_on
-        Which view that is, and why, in a sentence or two.
-    sample
-        Which ratings are in the file, in a sentence.
-    no_prompts
-        Why the prompts are missing; empty if they are there.
-    has_narratives
-        Whether the narratives' own contrasts are known.
-    payload
-        JSON for the script, gzipped and in base64.
-    """
-
-    heatmaps: tuple[Heatmap, ...]
+    heatmaps: tuple[Heatmap, ...]  # drawn by means; the script opens them on the first view
     views: tuple[View, ...]
-    opens_on: str
-    sample: str
-    no_prompts: str
-    has_narratives: bool
-    payload: str
+    opens_on: str  # which view that is, and why
+    sample: str  # which ratings are in the file
+    no_prompts: str  # why the prompts are missing
+    has_narratives: bool  # whether the narratives' own contrasts are known
+    payload: str  # JSON for the script, gzipped and in base64
 
 
 def explore(
@@ -182,29 +128,9 @@ def explore(
 ) -> Explorer:
     """Lay out the cells, and pack the ratings behind them.
 
-    Cells and emotions are always complete. Ratings are included by whole narratives, in every pair that they were asked
-    in: all of them if they fit, else a draw balanced over emotions.
-
-    Parameters
-    ----------
-    ratings
-        Columns of `tables.RATINGS`, all rows of the run.
-    tables
-        Tables of `tables.TABLES` by name. ``cells`` must be as the statistics made it: its rows are named by position.
-    low, high
-        Ends of the scale, in points.
-    seed
-        For the draw.
-    asked
-        Gives the prompt of a ``prompt_index``; None if prompts are unknown.
-    max_bytes
-        Of the payload. Cells and emotions are included even if they exceed it.
-    clusters
-        Dimension → group → cluster; groups of a cluster stand together under a bracket.
-    confidence
-        Coverage of the intervals in ``families``.
-    no_prompts
-        Why prompts are unknown, for the page; without a full stop.
+    Cells and emotions are always complete, even beyond ``max_bytes``. Ratings are included by whole narratives, in
+    every pair that they were asked in: all of them if they fit, else a draw balanced over emotions. ``cells`` must be
+    as the statistics made it: its rows are named by position.
     """
     cells = _measured(tables)
     parts = list(dict.fromkeys(zip(cells["dimension"], cells["variant"], strict=True)))
@@ -236,14 +162,14 @@ def explore(
     }  # fmt: skip
     held, text = fit_ratings(ratings, cells, parts, tables.get("narratives"), asked, fixed_part,
                       seed=seed, max_ratings=max_ratings, max_bytes=max_bytes)  # fmt: skip
-    views = _views(ends, scale=f"{scale_end(low)}{NOTHING}{scale_end(high)}")
+    views = _views(ends, low=low, high=high)
     complete = _has_interactions(cells)
     return Explorer(
         heatmaps=heatmaps,
         views=views if complete else tuple(sorted(views, key=lambda view: view.name != "mean")),
         opens_on=_WITHOUT_LEVELS if complete else _NO_INTERACTIONS,
         sample=sample_sentence(ratings, held, seed=seed),
-        no_prompts="" if asked is not None else f"Prompts and narratives' texts are not in this file: {no_prompts}.",
+        no_prompts="" if asked is not None else f"This file does not contain prompts and narratives: {no_prompts}.",
         has_narratives="narratives" in tables,
         payload=text,
     )
@@ -310,7 +236,7 @@ def _interaction_decimals(ends: Mapping[str, tuple[float, float]]) -> int:
     return min(max(1 - math.floor(math.log10(ends["interaction"][1])), 1), 4)
 
 
-def _views(ends: Mapping[str, tuple[float, float]], *, scale: str) -> tuple[View, ...]:
+def _views(ends: Mapping[str, tuple[float, float]], *, low: float, high: float) -> tuple[View, ...]:
     def view(
         name: str, label: str, legend: str, write: Callable[[float], str], colours: tuple[Sequence[str], Sequence[str]]
     ) -> View:
@@ -318,13 +244,18 @@ def _views(ends: Mapping[str, tuple[float, float]], *, scale: str) -> tuple[View
         return View(name, label, legend, write(low), write(high), ", ".join(colours[0]), ", ".join(colours[1]))
 
     decimals = _interaction_decimals(ends)
+    scale = f"{scale_end(low)}{NOTHING}{scale_end(high)}"
+    of_scale = rate(ends["interaction"][1] / abs(high - low))
     return (
-        view("interaction", "what δ is made of", "points by which a pair's mean lies above or below what its perceiver "
-             "and its experiencer have on average", lambda end: fixed(end, decimals=decimals, signed=True), _DIVERGING),
+        view("interaction", "what δ is made of", "points by which a pair's mean is above or below what its perceiver "
+                                                 "and "
+             f"its experiencer have on average. The strongest colour is the largest value here, {of_scale} of the "
+             f"scale.",
+             lambda end: fixed(end, decimals=decimals, signed=True), _DIVERGING),
         view("mean", "mean in points", f"mean intensity in points of the {scale} scale",
              lambda end: fixed(end, decimals=1), _SEQUENTIAL),
         view("z", "published z", "the mean in standard deviations of the dimension's own cells, as published; "
-             "comparable with no other dimension", lambda end: fixed(end, decimals=2, signed=True), _DIVERGING),
+             "not comparable between dimensions", lambda end: fixed(end, decimals=2, signed=True), _DIVERGING),
         view("missing", "refused and missing share", "share of prompts without a rating, for any reason",
              rate, _SEQUENTIAL),
     )  # fmt: skip

@@ -21,8 +21,7 @@ import pandas as pd
 from audit.tables.formatting import MISSING as NOTHING
 from audit.tables.formatting import brief, plural
 
-LONGEST_TEXT: Final = 20_000
-"""Characters of a text that are shown."""
+LONGEST_TEXT: Final = 20_000  # characters of a text that are shown
 IntArray = npt.NDArray[np.int64]
 _T = TypeVar("_T")
 

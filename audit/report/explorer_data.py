@@ -31,12 +31,9 @@ from audit.tables.formatting import brief, count, fixed, interval, p_value, plur
 from audit.tables.ratings import Status
 
 KEYS: Final = ["dimension", "variant", "perceiver", "experiencer"]
-_SHRINKS: Final = 0.5
-"""Approximate size of JSON after gzip and base64, relative to before; the search for a fit starts there."""
-_FULL: Final = 0.85
-"""Share of the byte limit from which no more narratives are tried."""
-STEPS: Final = 40
-"""Number of steps of a palette. A cell stores its step, -1 for none."""
+_SHRINKS: Final = 0.5  # size of JSON after gzip and base64, about: the search for a fit starts there
+_FULL: Final = 0.85  # share of the byte limit from which no more narratives are tried
+STEPS: Final = 40  # Number of steps of a palette. A cell stores its step, -1 for none.
 
 
 def steps(values: pd.Series[Any], low: float, high: float) -> IntArray:
@@ -47,26 +44,13 @@ def steps(values: pd.Series[Any], low: float, high: float) -> IntArray:
 
 def packed_cells(
     cells: pd.DataFrame,
-    parts: Sequence[tuple[str, str]],
+    parts: Sequence[tuple[str, str]],  # dimension and variant of each heatmap
     families: pd.DataFrame | None,
     *,
-    decimals: int,
-    level: str,
+    decimals: int,  # of the interaction
+    level: str,  # coverage of the families' intervals, as text
 ) -> dict[str, object]:
-    """Pack the cells, in their table's order.
-
-    Parameters
-    ----------
-    cells
-        The table of cells, with ``z``, ``p_perceiver``, ``p_experiencer``, ``shown``, ``interaction`` and ``missing``,
-        and the ``…_step`` of each coloured column.
-    parts
-        Dimension and variant of each heatmap.
-    decimals
-        Of the interaction.
-    level
-        Coverage of the families' intervals, as text.
-    """
+    """Pack the cells, in their table's order, with the ``…_step`` of each coloured column."""
     in_group = cells["in_group"].astype("boolean")
     baseline = cells["perceiver_group"].isin(BASELINES) | cells["experiencer_group"].isin(BASELINES)
     place = {part: at for at, part in enumerate(parts)}
@@ -159,31 +143,15 @@ def fit_ratings(
     ratings: pd.DataFrame,
     cells: pd.DataFrame,
     parts: Sequence[tuple[str, str]],
-    narratives: pd.DataFrame | None,
+    narratives: pd.DataFrame | None,  # None if the narratives' own contrasts are unknown
     asked: Callable[[int], ConversationPrompt] | None,
-    fixed_part: Mapping[str, object],
+    fixed_part: Mapping[str, object],  # content of the text that does not depend on the ratings
     *,
     seed: int,
     max_ratings: int,
     max_bytes: int,
 ) -> tuple[pd.DataFrame, str]:
-    """Include as many narratives as fit; return their ratings and the whole text.
-
-    Parameters
-    ----------
-    narratives
-        The table of that name; None if the narratives' own contrasts are unknown.
-    cells, parts
-        As in `packed_cells`.
-    asked
-        Gives the prompt of a ``prompt_index``; None if prompts are unknown.
-    fixed_part
-        Content of the text that does not depend on the ratings.
-    seed
-        For the draw.
-    max_ratings, max_bytes
-        Limits on the ratings, and on the compressed text.
-    """
+    """Include as many narratives as fit; return their ratings and the whole text."""
     narrative = ratings["narrative_id"].astype("category").cat
     ids, codes = list(narrative.categories), narrative.codes.to_numpy()
     order = _draw(ids, codes, ratings["emotion"], seed=seed)
@@ -333,9 +301,9 @@ def sample_sentence(ratings: pd.DataFrame, held: pd.DataFrame, *, seed: int) -> 
     """Say which of the ratings are in the file."""
     n_narratives, n_held = ratings["narrative_id"].nunique(), held["narrative_id"].nunique()
     if n_held == n_narratives:
-        return f"what all {plural(len(ratings), 'prompt')} of {plural(n_narratives, 'narrative')} gave is in this file"
+        return f"This file contains all {plural(len(ratings), 'prompt')} of {plural(n_narratives, 'narrative')}"
     return (
-        f"what the prompts of {count(n_held)} of {plural(n_narratives, 'narrative')} ({count(len(held))} of "
-        f"{count(len(ratings))}) gave is in this file, drawn at random, evenly over emotions (seed {seed}); "
-        "all are in the run folder's ratings"
+        f"This file contains the prompts of {count(n_held)} of {plural(n_narratives, 'narrative')} ({count(len(held))} "
+        f"of {count(len(ratings))}), drawn at random, evenly over emotions (seed {seed}). The run folder's ratings "
+        "contain all"
     )

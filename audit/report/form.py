@@ -19,20 +19,12 @@ SHOWN: Final = ("item_id", "person", "narrative", "reply", "emotion")
 
 @dataclass(frozen=True)
 class Words:
-    """Words for the page and its items.
-
-    Attributes
-    ----------
-    one, many
-        Singular and plural of an item.
-    told
-        Heading of an item's narrative.
-    """
+    """Words for the page and its items."""
 
     title: str
-    one: str
+    one: str  # singular of an item
     many: str
-    told: str
+    told: str  # heading of an item's narrative
 
 
 REPLIES: Final = Words("Rating replies", "reply", "replies", "What the person told")
@@ -108,17 +100,8 @@ def render_form(
 ) -> str:
     """Return the form as one page: nothing is fetched, and nothing is sent.
 
-    Parameters
-    ----------
-    items
-        One row an item: columns of :data:`SHOWN`. ``emotion`` fills ``{emotion}`` in the questions' texts. Other
-        columns are left out of the page.
-    questions
-        Asked about each item.
-    introduction
-        Shown before the first item; empty lines separate paragraphs.
-    about
-        Asked about the rater, once, before the first item; an answer is required.
+    The column ``emotion`` of ``items`` fills ``{emotion}`` in the questions' texts. ``about`` is asked about the rater,
+    once, before the first item; an answer is required.
 
     Notes
     -----

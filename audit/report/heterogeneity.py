@@ -15,10 +15,9 @@ from audit.report.results import Results
 from audit.report.verdicts import few, preventing_codes
 from audit.tables.formatting import brief, dimension_title, fixed, listed, p_value, points, unsigned
 
-_OF_VERDICTS: Final = ("emotion", "group")
-"""Kinds of parts that a verdict names."""
+_OF_VERDICTS: Final = ("emotion", "group")  # kinds of parts that a verdict names
 _IN_WORDS: Final = {
-    "not_controlled": ", which repeated words alone could make",
+    "not_controlled": ", which repeated words alone could cause",
     "pairs_alone": ", in these pairs of words",
 }
 """Reasons why a part beyond its margin does not count against a model → how that is said of it."""
@@ -37,9 +36,9 @@ class Variation:
 def variation(results: Results) -> Variation:
     """Say which pairs of groups stand out, which emotions and groups have a gap, and whether emotions differ.
 
-    ``results`` are of one dimension and variant. If there can be no verdict on the average, nothing beneath it is named
-    either. A part is named as having a gap if its corrected interval lies wholly beyond the margin, or beyond 0 without
-    a margin. If only the words of the pairs keep it from counting against a model, that is said.
+    If there can be no verdict on the average, nothing beneath it is named either, and the page says so. A part is named
+    as having a gap if its corrected interval lies wholly beyond the margin, or beyond 0 without a margin. If only the
+    words of the pairs keep it from counting against a model, that is said.
 
     Notes
     -----
@@ -51,7 +50,8 @@ def variation(results: Results) -> Variation:
     verdict, judged, odd = results.row("verdicts"), results.rows("judged"), results.rows("odd_pairs")
     alpha = 1 - results.confidence
     if verdict is not None and verdict["code"] == "no_verdict":
-        return Variation(Markup("Without a verdict, no pair, emotion or group is named."))
+        without = Markup("Without a verdict, no gap of a pair, emotion or group counts as a finding{}.")
+        return Variation(without.format(", whatever its p below" if results.rows("families") else ""))
     own = results.rows("families", family="emotion")
     parts = [row for row in judged if row["kind"] in _OF_VERDICTS]
     beyond = [row for row in parts if row["outcome"] == "beyond"]
@@ -63,17 +63,17 @@ def variation(results: Results) -> Variation:
     said = []
     if odd:
         named = [
-            Markup("<bdi>{}</bdi> of <bdi>{}</bdi> {}").format(
+            Markup("<bdi>{}</bdi> rating <bdi>{}</bdi> {}").format(
                 row["perceiver_group"], row["experiencer_group"], show(row, "delta", points)
             )
             for row in odd
         ]
-        said.append(Markup("Pairs whose ratings stand out: {}.").format(few(named, at_most=_NAMED)))
+        said.append(Markup("Pairs that stand out: {}.").format(few(named, at_most=_NAMED)))
     if beyond:
         said.append(_beyond(beyond))
     if others:
         named = [_named(row) for row in _by_size(others, "change")]
-        said.append(Markup("Different from the rest: {}.").format(few(named, at_most=_NAMED)))
+        said.append(Markup("Different from the other emotions: {}.").format(few(named, at_most=_NAMED)))
     for code, which in _IN_WORDS.items():
         if own_words := [row for row in in_words if preventing_codes(row)[0] == code]:
             said.append(_beyond(own_words, which))
@@ -86,11 +86,8 @@ def variation(results: Results) -> Variation:
     looked = [kind for kind in _OF_VERDICTS if any(row["kind"] == kind and row.number("low") == row.number("low")
                                                    for row in judged)]  # fmt: skip
     if not looked:
-        return Variation(Markup("Whether it differs between emotions or groups could not be tested."))
-    none = Markup(
-        "No pair of groups stands out, and no {} was found to have a gap of its own. That does not show that there is "
-        "none."
-    )
+        return Variation(Markup("Differences between emotions or groups could not be tested."))
+    none = Markup("No pair of groups stands out, and no gap was found for any single {}. There may still be one.")
     return Variation(none.format(listed(looked, last="or")))
 
 
@@ -109,9 +106,7 @@ def of_dimensions(gaps: Mapping[str, PlacedRow]) -> Markup:
 
 
 def _differing(own: Sequence[PlacedRow], named: Sequence[PlacedRow], *, alpha: float) -> list[PlacedRow]:
-    """Return emotions that differ from the rest after correction, also when those already named are left out of the
-    rest.
-    """
+    """Return emotions that differ from the rest after correction, also without those already named in the rest."""
     own = [row for row in own if math.isfinite(row.number("change"))]
     found = [row for row in own if row.number("change_p_adjusted") < alpha]
     least = min((_distance(row, row.number("change")) for row in found), default=math.inf)
@@ -135,7 +130,7 @@ def _by_size(rows: Sequence[PlacedRow], column: str) -> list[PlacedRow]:
 
 def _beyond(rows: Sequence[PlacedRow], which: str = "") -> Markup:
     """Name parts beyond the margin, the largest first."""
-    start = Markup("With a gap of their own")
+    start = Markup("With their own gap")
     if rows[0].number("margin") > 0:
         start = Markup("Beyond the margin of {} points").format(show(rows[0], "margin", unsigned))
     named = [_judged(row) for row in sorted(rows, key=lambda row: -abs(row.number("delta")))]

@@ -31,9 +31,11 @@ _SECTIONS: Final[dict[str, tuple[str, ...]]] = {
 """Sections of the manifest, each with the keys that are shown as "not recorded" if absent."""
 _OF_RATINGS: Final = frozenset({"elicitation", "scale"})
 _RUN: Final = ("schema_version", "started", "finished", "seed", "dimensions")
-_ELSEWHERE: Final = frozenset({"config", "command", "report_command", "example_prompt", "identity", "ledger"})
+_ELSEWHERE: Final = frozenset(
+    {"config", "command", "report_command", "example_prompt", "identity", "ledger", "shard_size"}
+)
 """Shown in their own places, or (``identity``) a repetition of the configuration that resuming a run compares, or
-(``ledger``) of no interest to readers.
+(``ledger``, ``shard_size``) how the run was stored, which changes no result.
 """
 
 
@@ -47,95 +49,46 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class ManifestView:
-    """Values of the manifest for the report; texts that the run did not record read "not recorded".
-
-    Attributes
-    ----------
-    method
-        ``expected``, ``generate`` or another elicitation; for a run without ratings, its task.
-    parser
-        What read the answers that the model wrote; empty if not recorded.
-    begun
-        The prefilled start of the model's answers; empty if there is none.
-    asks_ends
-        Whether ``expected`` asked if numbers end; earlier versions did not.
-    confidence
-        Coverage of the intervals; 0.95 if not recorded.
-    margin
-        Gap that counts as too small to matter, in points; None if none was chosen.
-    low, high
-        Ends of the scale, in points; NaN in a run without ratings.
-    low_label, high_label
-        What the ends mean, e.g. "not at all"; empty if not recorded.
-    stimuli
-        Source of the narratives.
-    language, language_code, language_reviewed, language_policy
-        For prompts not in English: the language, its code, who reviewed its pack, and how the pack words people.
-    strategy, strategy_source, strategy_deviates
-        The strategy, its source, and how it deviates from that source; empty if not recorded.
-    date
-        Day on which the run started, ISO 8601.
-    revision, version
-        Of the model, and of empathy-audit.
-    emotions
-        The emotions asked about; empty if not recorded.
-    system_prompt, turns, user_prompt
-        One full example, with role and text of each turn in between; empty if not recorded.
-    command, report_command
-        The command of the run; and the one that analysed it anew with other settings, empty if there was none.
-    digest
-        SHA-256 of prompts and answers; empty if not recorded.
-    preset
-        The chosen experiment, or a substitute if there is none.
-    replicates
-        Whether the run is of the published study.
-    config
-        The composed configuration, as YAML.
-    human
-        The file of people's intensities; empty if there is none.
-    noise
-        What asking again changed; None if no rating was elicited again.
-    facts
-        Everything else, section by section.
-    """
+    """Values of the manifest for the report; texts that the run did not record read "not recorded"."""
 
     model: str
-    method: str
-    parser: str
-    begun: str
-    asks_ends: bool
-    confidence: float
-    margin: float | None
-    low: float
+    method: str  # `expected`, `generate` or another elicitation; for a run without ratings, its task
+    parser: str  # what read the answers that the model wrote
+    begun: str  # the prefilled start of the model's answers
+    asks_ends: bool  # whether `expected` asked if numbers end; earlier versions did not
+    confidence: float  # 0.95 if not recorded
+    margin: float | None  # gap that counts as too small to matter, in points; None if none was chosen
+    drawn: frozenset[str]  # dimensions in which each narrative was asked about some of the pairs only
+    low: float  # ends of the scale, in points; NaN in a run without ratings
     high: float
-    low_label: str
+    low_label: str  # what the ends mean, e.g. "not at all"
     high_label: str
-    stimuli: str
-    language: str
+    stimuli: str  # source of the narratives
+    language: str  # for prompts not in English
     language_code: str
-    language_reviewed: str
-    language_policy: str
+    language_reviewed: str  # who reviewed its pack
+    language_policy: str  # how the pack words people
     variant: str
     strategy: str
     strategy_source: str
-    strategy_deviates: str
-    date: str
-    revision: str
-    version: str
+    strategy_deviates: str  # how the strategy deviates from its source
+    date: str  # day on which the run started, ISO 8601
+    revision: str  # of the model
+    version: str  # of empathy-audit
     emotions: tuple[str, ...]
     system_prompt: str
-    turns: tuple[tuple[str, str], ...]
+    turns: tuple[tuple[str, str], ...]  # role and text of each turn between system and user prompt
     user_prompt: str
     command: str
-    report_command: str
-    digest: str
-    preset: str
-    replicates: bool
-    config: str
-    human: str
-    noise: Noise | None
+    report_command: str  # the command that analysed the run anew with other settings
+    digest: str  # SHA-256 of prompts and answers
+    preset: str  # the chosen experiment, or a substitute if there is none
+    replicates: bool  # whether the run is of the published study
+    config: str  # the composed configuration, as YAML
+    human: str  # the file of people's intensities
+    noise: Noise | None  # what asking again changed; None if no rating was elicited again
     noise_formats: Mapping[str, Noise]
-    facts: tuple[Facts, ...]
+    facts: tuple[Facts, ...]  # everything else, section by section
 
     @property
     def scale(self) -> str:
@@ -151,9 +104,9 @@ class ManifestView:
 def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str, object] | None = None) -> ManifestView:
     """Select the report's values from a manifest.
 
-    ``shown`` replaces the manifest's content among ``facts``, if a part of it is shown elsewhere. ManifestError if
-    ``model.name`` or, for ratings, ``scale.low``, ``scale.high`` or ``elicitation.method`` is missing: the report's
-    sentences have no meaning without them.
+    ``shown`` replaces the manifest's content among ``facts``, if a part of it is shown elsewhere. ManifestError if a
+    value without which the report's sentences have no meaning is missing: ``model.name`` or, for ratings, the scale or
+    the elicitation.
     """
     model, scale, elicitation, strategy = manifest.model, manifest.scale, manifest.elicitation, manifest.strategy
     spoken = manifest.language
@@ -177,6 +130,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         asks_ends=bool(manifest.identity.elicitation.get("reads")),
         confidence=statistics.confidence,
         margin=statistics.margin,
+        drawn=frozenset(manifest.pairs_drawn),
         low=scale.low,
         high=scale.high,
         low_label=_text(scale.low_label, absent=""),
@@ -278,7 +232,8 @@ def _day(started: str) -> str:
 def _config(config: Mapping[str, object]) -> str:
     if not config:
         return ""
-    plain = json.loads(json.dumps(config, default=str))
+    shown = {name: value for name, value in config.items() if name != "shard_size"}
+    plain = json.loads(json.dumps(shown, default=str))
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100))
 
 

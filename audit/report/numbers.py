@@ -32,9 +32,7 @@ class PlacedRow(dict[str, Any]):
 
 
 def rows_of(table: pd.DataFrame, name: str) -> list[PlacedRow]:
-    """Return a table's rows with their places. The index of ``table`` has their numbers; ``name``
-    is the file's stem.
-    """
+    """Return a table's rows with their places: the row numbers of its index, and the file's stem ``name``."""
     lines = table.index.tolist()
     return [PlacedRow(row, table=name, line=line) for line, row in zip(lines, table.to_dict("records"), strict=True)]
 

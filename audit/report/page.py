@@ -19,23 +19,18 @@ from audit.tables.formatting import OVERRIDES, PHONE, points, without_overrides
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An embedded figure. Width and height, in CSS pixels, reserve its place while it is decoded.
-
-    ``phone`` is the same figure drawn for a phone, if there is one.
-    """
+    """An embedded figure. Width and height, in CSS pixels, reserve its place while it is decoded."""
 
     uri: str
     alt: str
     width: int
     height: int
-    phone: Picture | None = None
+    phone: Picture | None = None  # the same figure drawn for a phone
 
 
 @cache
 def environment() -> Environment:
-    """Return the templates' environment: everything is escaped, bidirectional overrides too; an undefined name is an
-    error.
-    """
+    """Return the templates' environment: everything is escaped, bidirectional overrides too; undefined is an error."""
     made = Environment(
         loader=FunctionLoader(_read),
         autoescape=True,
@@ -93,10 +88,7 @@ def render_page(
     scripts: tuple[str, ...] = ("page.js",),
     **content: object,
 ) -> str:
-    """Render a template based on ``base.html.j2``, with only these style sheets and scripts.
-
-    Characters that UTF-8 cannot encode are replaced: file names may have undecodable bytes (surrogates).
-    """
+    """Render a template with these style sheets and scripts; bytes of file names that are no UTF-8 are replaced."""
     script = asset(*scripts)
     page = (
         environment()

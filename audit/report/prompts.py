@@ -12,14 +12,11 @@ from audit.asking.conversations import ConversationPrompt
 from audit.report.explorer_columns import LONGEST_TEXT, IntArray, code_values, compact_json, pack_columns, shorten
 from audit.tables.formatting import brief
 
-_SHORTEST_CUT_OUT: Final = 20
-"""A written text of this length is stored once even if a later call quotes it."""
+_SHORTEST_CUT_OUT: Final = 20  # a written text of this length is stored once even if a later call quotes it
 SHORTEST_CUT: Final = 100
-_BYTES_OF_CALL: Final = 30
-"""Bytes of a call, without its texts."""
+_BYTES_OF_CALL: Final = 30  # bytes of a call, without its texts
 _Frame = tuple[str | int, ...]
-_Call = tuple[str, str | None, _Frame, str, str, bool]
-"""Fields of `CallShown` in order; the user message as a frame."""
+_Call = tuple[str, str | None, _Frame, str, str, bool]  # fields of `CallShown` in order; the user message as a frame
 
 
 class Prompts:

@@ -12,39 +12,23 @@ from audit.report.numbers import PlacedRow, show, show_gap, show_interval
 from audit.report.verdicts import VerdictSentence
 from audit.tables.formatting import coverage, p_value, rate
 
-WORTH_SAYING: Final = 0.01
-"""If a smaller share of prompts is refused, no card says that a gap of refusals is undecided."""
+WORTH_SAYING: Final = 0.01  # if a smaller share of prompts is refused, no card says that a gap of refusals is undecided
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalGap:
-    """The refusals of one dimension and variant, in words.
-
-    Attributes
-    ----------
-    gap, spread
-        The gap in percentage points, and its interval.
-    facts
-        p.
-    lead
-        How many of either side were refused, and what the gap leaves out.
-    least
-        Smallest distance of the interval from 0, in percentage points; 0 if it includes 0 or there is none.
-    """
+    """The refusals of one dimension and variant, in words."""
 
     verdict: VerdictSentence
-    gap: Markup
-    spread: Markup
-    facts: Markup
-    lead: Markup
-    least: float
+    gap: Markup  # in percentage points
+    spread: Markup  # its interval
+    facts: Markup  # p
+    lead: Markup  # how many of either side were refused, and what the gap leaves out
+    least: float  # smallest distance of the interval from 0, in percentage points; 0 if it includes 0 or there is none
 
 
 def say_refusal_gap(row: PlacedRow | None, *, confidence: float) -> RefusalGap | None:
-    """Put the gap of refusals in words; None if nothing was refused, or too little to report a gap that was not found.
-
-    ``row`` is that of the outcome ``refused`` in the table of missing ratings.
-    """
+    """Put the gap of refusals in words; None if nothing was refused, or too little for a gap not found."""
     if row is None or not row.number("n_with_outcome") > 0:
         return None
     low, high, gap = (row.number(name) for name in ("ci_low", "ci_high", "gap_pp"))
@@ -55,7 +39,7 @@ def say_refusal_gap(row: PlacedRow | None, *, confidence: float) -> RefusalGap |
     inside, outside = (row.number(f"rate_{side}") for side in ("in_group", "out_group"))
     opposed = math.isfinite(gap) and (gap < 0) != (inside < outside) and inside != outside
     if found and opposed:
-        verdict = VerdictSentence("gap", Markup("A refusal gap, beyond how often each identity is refused"))
+        verdict = VerdictSentence("gap", Markup("A refusal gap, after removing how often each identity is refused"))
     elif found:
         verdict = VerdictSentence(
             "gap", Markup(f"A refusal gap: in-group refused {'less' if gap < 0 else 'more'} often")
@@ -63,7 +47,7 @@ def say_refusal_gap(row: PlacedRow | None, *, confidence: float) -> RefusalGap |
     elif has_interval:
         verdict = VerdictSentence("undecided", Markup("Undecided: compatible with no refusal gap"))
     else:
-        verdict = VerdictSentence("absent", Markup("Refusals, whose gap has no interval"))
+        verdict = VerdictSentence("absent", Markup("Refusals: their gap has no interval"))
     return RefusalGap(
         verdict=verdict,
         gap=show_gap(row, "gap_pp"),

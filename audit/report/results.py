@@ -16,30 +16,21 @@ from audit.tables.base import Table
 from audit.tables.formatting import coverage
 
 
+def with_absent(tables: Mapping[str, pd.DataFrame], declared: Mapping[str, Table]) -> dict[str, pd.DataFrame]:
+    """Return all declared tables in order; those that are absent have no rows."""
+    return {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in declared.items()}
+
+
 @dataclass(frozen=True)
 class Results:
-    """Tables and figures to show.
+    """Tables and figures to show."""
 
-    Attributes
-    ----------
-    tables
-        By name, indexed as they are written; one that is declared and absent has no rows.
-    declared
-        The declarations of all tables that there can be.
-    figures
-        SVG by name.
-    title
-        Of the dimension, to stand before captions; empty for the whole run.
-    key
-        The dimension and variant; empty for the whole run.
-    """
-
-    tables: Mapping[str, pd.DataFrame]
-    declared: Mapping[str, Table]
+    tables: Mapping[str, pd.DataFrame]  # by name, indexed as written; one that is absent has no rows
+    declared: Mapping[str, Table]  # the declarations of all tables that there can be
     confidence: float
-    figures: Mapping[str, bytes] = field(default_factory=dict)
-    title: str = ""
-    key: Key = ("", "")
+    figures: Mapping[str, bytes] = field(default_factory=dict)  # SVG by name
+    title: str = ""  # of the dimension, to stand before captions; empty for the whole run
+    key: Key = ("", "")  # the dimension and variant; empty for the whole run
     _rows: dict[str, list[PlacedRow]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -16,7 +16,7 @@ from audit.report.summary import Summary
 
 MAX_DOWNLOADS = 500_000
 """Bytes for all embedded tables together."""
-OTHER_PROMPTS = Markup("<code>python -m audit prompts</code> with the run's options writes all of them.")
+OTHER_PROMPTS = Markup("To get all prompts, run <code>python -m audit prompts</code> with the run's options.")
 _OUTSIDE = "outside"
 
 
@@ -28,32 +28,14 @@ def render_run(
     title: str,
     heading: str,
     kicker: str,
-    tables: Mapping[str, pd.DataFrame],
-    cite: Markup,
-    asked: Sequence[str] = (),
-    styles: tuple[str, ...] = (),
+    tables: Mapping[str, pd.DataFrame],  # to download
+    cite: Markup,  # how to cite the run
+    asked: Sequence[str] = (),  # what else stands beneath the heading
+    styles: tuple[str, ...] = (),  # besides those of all pages
     scripts: tuple[str, ...] = (),
     max_downloads: int = MAX_DOWNLOADS,
 ) -> str:
-    """Render a run's page.
-
-    Parameters
-    ----------
-    view
-        What the run recorded of itself.
-    summary
-        The first screen; who was asked stands beneath the heading.
-    sections
-        The task's own, in order, beginning with :func:`answer_section`.
-    tables
-        To download.
-    cite
-        How to cite the run.
-    asked
-        What else stands beneath the heading.
-    styles, scripts
-        Besides those of all pages.
-    """
+    """Render a run's page; the task's sections begin with :func:`answer_section`."""
     downloads, packed = pack_tables(tables, max_bytes=max_downloads)
     see = Markup(' <a href="#example-prompt">See one prompt</a>')
     outside = view.method == _OUTSIDE
@@ -90,13 +72,10 @@ def answer_section(
     *content: Block | None,
     limits: Sequence[Limit],
     cards: Sequence[Card],
-    none: str,
-    of: str = "data",
+    none: str,  # in place of the findings if there are none
+    of: str = "data",  # what the limits are about
 ) -> Section:
-    """Return the first section: the summary, what the number is, its limits, an answer a dimension, and remarks.
-
-    ``none`` stands in place of the findings if there are none; ``of`` names what the limits are about.
-    """
+    """Return the first section: the summary, what the number is, its limits, an answer a dimension, and remarks."""
     first = prose("macros", "summarise", summary, none), Paragraph(lede, "lede")
     return page_section(
         "answer", "Answer", question, *first, prose("macros", "banner", limits, of), prose("macros", "cards", cards),
@@ -107,11 +86,7 @@ def answer_section(
 def asked_section(
     view: ManifestView, facts: Mapping[str, str], about: str = "", others: Markup = OTHER_PROMPTS
 ) -> Section:
-    """Return the section on how the model was asked.
-
-    ``facts`` are by name, empty ones left out; ``about`` stands beneath them; ``others`` says where the other prompts
-    are.
-    """
+    """Return the section on how the model was asked."""
     known = [(name, value) for name, value in facts.items() if value]
     return page_section("asked", "Prompts", "How it was asked", prose("run_parts", "asked", view, known, about, others))
 

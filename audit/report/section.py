@@ -58,51 +58,31 @@ class Captioned:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with its content.
-
-    Attributes
-    ----------
-    anchor
-        Target of links; empty if nothing links to it.
-    label
-        Its entry in the table of contents; empty if it has none.
-    look
-        ``page`` for a section of the page, ``part`` for a part of one, ``heading`` and ``subheading`` for a mere
-        heading, ``folded`` and ``open`` for content that readers can unfold and fold, ``pair`` for figures side by side
-        without a heading; anything else is the CSS class of a box.
-    """
+    """A heading with its content."""
 
     kind: ClassVar[str] = "section"
     title: str
     content: tuple[Block, ...]
-    anchor: str = ""
-    label: str = ""
+    anchor: str = ""  # target of links; empty if nothing links to it
+    label: str = ""  # its entry in the table of contents; empty if it has none
+    # `page` for a section of the page, `part` for a part of one, `heading` and `subheading` for a mere heading,
+    # `folded` and `open` for content that readers can unfold and fold, `pair` for figures side by side without a
+    # heading; anything else is the CSS class of a box
     look: str = "heading"
 
 
-Block = Paragraph | Note | Bullets | Captioned | Section | Markup
-"""What a section holds; HTML stands as it is."""
+Block = Paragraph | Note | Bullets | Captioned | Section | Markup  # what a section holds; HTML stands as it is
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """An answer on the first screen.
-
-    Attributes
-    ----------
-    kind
-        CSS class of its verdict; empty if it has none.
-    anchor
-        Where the page says more about it; empty if nowhere.
-    tail
-        Text after the title.
-    """
+    """An answer on the first screen."""
 
     title: str
     content: tuple[Block, ...]
-    kind: str = ""
-    anchor: str = ""
-    tail: str = ""
+    kind: str = ""  # CSS class of its verdict; empty if it has none
+    anchor: str = ""  # where the page says more about it; empty if nowhere
+    tail: str = ""  # text after the title
 
 
 def present(*blocks: Block | None) -> tuple[Block, ...]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from audit.report.cell_matrix import BASELINES
 from audit.report.echo import control_of
 from audit.report.effect_size import (
     constant,
@@ -47,168 +48,114 @@ _FREE: Final = "echo_free"
 _NOTHING: Final = Markup("")
 
 LIMITS: Final = {
-    "accepted": ("Files that were changed", "whether what follows is of the model's answers is not known"),
-    "unfinished": ("The run is not finished", "what follows describes the prompts that were asked so far"),
+    "accepted": ("Files that were changed", "these may not be the model's own answers"),
+    "unfinished": ("The run is not finished", "the results are those of the prompts asked so far"),
     "nothing_rated": ("No rating", "without ratings there is no δ"),
-    "not_estimable": ("No δ", "the ratings that there are do not determine it"),
-    "no_interval": ("No interval", "how certain δ is could not be computed"),
-    "not_converged": ("A fit that could not be confirmed", "do not rely on the rows of that estimator"),
+    "not_estimable": ("No δ", "the ratings cannot determine it"),
+    "no_interval": ("No interval", "the uncertainty of δ could not be computed"),
+    "not_converged": ("A fit that did not converge", "do not rely on the rows of that estimator"),
     "number_mass": (
         "Low number mass",
-        "the model would often have written something other than a number of the scale, and of that the ratings say "
-        "nothing",
+        "the model would often write something other than a number, and the ratings do not cover that",
     ),
-    "many_missing": ("Many missing ratings", "what is missing may differ from what was rated"),
+    "many_missing": ("Many missing ratings", "the missing ratings may differ from the others"),
     "refusal_gap": (
         "Refusals that differ between in-group and out-group",
-        "the refusals are a finding of their own; δ is of the ratings that there are",
+        "the refusals are a finding of their own; δ only covers prompts that were rated",
     ),
     "texts_differ": (
         "Texts that differ between groups",
-        "the strategy wrote otherwise about some groups than about others, and a smaller δ that comes with stereotypes "
-        "is no remedy",
+        "the strategy wrote differently about some groups, and a smaller δ bought with stereotypes is no improvement",
     ),
-    "replies_missing": ("Many replies without a measure", "what is missing may differ from what was scored"),
-    "replies_cut": ("Many cut replies", "a reply that stops in the middle is scored as far as it goes"),
+    "replies_missing": ("Many replies without a score", "the missing scores may differ from the others"),
+    "replies_cut": ("Many cut replies", "a reply that stops in the middle is scored up to there"),
     "judge_mass": (
         "A judge of low number mass",
-        "it would often have written something other than a number of the scale, of which its scores say nothing",
+        "the judge would often write something other than a number, and its scores do not cover that",
     ),
-    "own_scorer": ("A model that scores itself", "to a model its own words are no surprise"),
-    "scale_end": ("Ratings at an end of the scale", "a gap can be squeezed there, or feigned"),
+    "own_scorer": ("A model that scores itself", "a model finds its own words likely"),
+    "scale_end": ("Ratings at an end of the scale", "the end of the scale can hide a gap or create one"),
     "not_additive": (
         "Perceivers who use the scale in different ways",
-        "that alone can make a gap where the same groups are high on both sides",
+        "that alone can create a gap if the same groups rate high and are rated high",
     ),
     "beyond_scale": (
         "Ratings beyond the scale",
-        "the model did not keep to the scale that it was given, and one such rating can outweigh many others",
+        "the model did not keep to the scale, and a single such rating can outweigh many others",
     ),
     "few_narratives": (
         "Few narratives",
-        "the interval depends on how these few differ",
+        "the interval rests on how a few narratives differ",
     ),
     "manipulation": (
-        "A failed manipulation check",
-        "ratings that do not follow what is told say nothing of empathy",
+        "Failed check of the ratings",
+        "ratings that do not match the story say nothing about empathy",
     ),
     "manipulation_not_shown": (
-        "A manipulation check that shows nothing",
-        "whether the ratings follow what is told is not known; more narratives can tell",
+        "Inconclusive check of the ratings",
+        "whether ratings match the story is not known; more narratives are needed",
     ),
     "intensity_not_followed": (
-        "Ratings that do not follow how strong an emotion is",
-        "equal ratings may be equal for that reason, so no gap is ruled out",
+        "Failed check of how strong emotions are rated",
+        "ratings do not match how strong the emotion is, so no gap is ruled out",
     ),
-    "noise_floor": ("δ within the noise", "it cannot be told from rounding"),
-    "one_cue": ("One kind of cue", "naming the groups in another way may give another result"),
-    "unrated_identity": ("An identity without any rating", "δ speaks of the others"),
+    "written_differs": (
+        "Written answers differ",
+        "the ratings are read from probabilities, and what the model writes may give another δ",
+    ),
+    "noise_floor": ("δ within the noise", "it is no larger than what asking again changes"),
+    "one_cue": ("One kind of cue", "other cues, such as first names, may give another result"),
+    "unrated_identity": ("An identity without any rating", "δ only covers the others"),
 }
 """Codes of remarks that limit claims → title, and what follows."""
 
 
-ALONE: Final = "over these narratives alone"
-"""Qualifies a gap whose interval takes every pair of words as fixed, if the verdict rests on another interval."""
+ALONE: Final = "for these words only"
+"""Qualifies a gap whose interval takes identities and their words as fixed, if the verdict uses another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordedResult:
-    """The result of one dimension and variant, in words.
+    """The result of one dimension and variant, in words."""
 
-    Attributes
-    ----------
-    verdict
-        What the data decide.
-    delta, spread
-        δ in points, and its interval.
-    facts
-        p, as it is and corrected for the page's gaps.
-    size
-        Size of δ, in percent of the scale and in standard deviations.
-    response
-        How strongly ratings follow the story without any identity, and what share of that δ is; empty if not asked.
-    varies, stands_out
-        Which emotions, groups and pairs stand out; and whether one does.
-    control, control_kind
-        How much is repetition of words, as far as that was controlled; and by which control.
-    written
-        What the model would most probably write; empty if that adds nothing to its ratings.
-    opposed
-        The plain means if they differ in the opposite direction; else empty.
-    lead
-        The answer in a sentence.
-    evidence
-        δ, its interval, p and the counts.
-    raw
-        The plain means.
-    excluded
-        What was left out.
-    bound, power
-        The size of gap that is ruled out; the smallest that could have been found.
-    dealt
-        Rank of the true groups among all ways to deal their terms.
-    scope
-        What the interval generalises over.
-    wider
-        What can be said about other identities.
-    decided
-        The row that the numbers come from: the verdict's, or the gap's if no verdict has an interval.
-    alone
-        Whether ``evidence``, ``power`` and ``scope`` are of the gap over narratives alone, which differs from it.
-    """
-
-    verdict: VerdictSentence
-    delta: Markup
-    spread: Markup
-    lead: Markup
-    evidence: Markup
-    excluded: Markup
-    control_kind: str
-    stands_out: bool = False
-    facts: Markup = _NOTHING
-    size: Markup = _NOTHING
+    verdict: VerdictSentence  # what the data decide
+    delta: Markup  # δ in points
+    spread: Markup  # its interval
+    lead: Markup  # the answer in a sentence
+    evidence: Markup  # δ, its interval, p and the counts
+    excluded: Markup  # what was left out
+    control_kind: str  # by which control
+    stands_out: bool = False  # whether an emotion, group or pair does
+    facts: Markup = _NOTHING  # p, as it is and corrected for the page's gaps
+    size: Markup = _NOTHING  # of δ, in percent of the scale and in standard deviations
+    # how strongly ratings follow the story without any identity, and what share of that δ is
     response: Markup = _NOTHING
-    varies: Markup = _NOTHING
-    control: Markup = _NOTHING
-    written: Markup = _NOTHING
-    opposed: Markup = _NOTHING
-    raw: Markup = _NOTHING
-    bound: Markup = _NOTHING
-    dealt: Markup = _NOTHING
-    power: Markup = _NOTHING
-    scope: Markup = _NOTHING
-    wider: Markup = _NOTHING
+    varies: Markup = _NOTHING  # which emotions, groups and pairs stand out
+    control: Markup = _NOTHING  # how much is repetition of words, as far as that was controlled
+    written: Markup = _NOTHING  # what the model would most probably write; empty if that adds nothing to its ratings
+    opposed: Markup = _NOTHING  # the plain means if they differ in the opposite direction
+    raw: Markup = _NOTHING  # the plain means
+    bound: Markup = _NOTHING  # the size of gap that is ruled out
+    dealt: Markup = _NOTHING  # rank of the true groups among all ways to deal their terms
+    power: Markup = _NOTHING  # the smallest gap that could have been found
+    scope: Markup = _NOTHING  # what the interval generalises over
+    wider: Markup = _NOTHING  # what can be said about other identities
+    # the row that the numbers come from: the verdict's, or the gap's if no verdict has an interval
     decided: PlacedRow | None = None
-    alone: bool = False
+    alone: bool = False  # whether evidence, power and scope are of the gap over narratives alone, which differs from it
 
 
 def answer(
-    own: Results,
-    identities: Sequence[str] = (),
+    own: Results,  # for the mean over dimensions, with the dimensions' families, modes and controls
+    identities: Sequence[str] = (),  # wordings that the gap is about; empty for the mean over dimensions
     *,
     scale: str,
-    codes: Set[str],
-    refusals_told: bool = False,
-    dimensions: Mapping[str, PlacedRow] | None = None,
+    codes: Set[str],  # of the remarks on it and on the run
+    refusals_told: bool = False,  # whether a card of their own says how many were refused
+    drawn: bool = False,  # whether each narrative was asked about some of the pairs only, by design
+    dimensions: Mapping[str, PlacedRow] | None = None,  # for the mean over dimensions, the headline of each
 ) -> WordedResult:
-    """Put a gap in words.
-
-    Parameters
-    ----------
-    own
-        The results of its dimension and variant; for the mean over dimensions, with the dimensions' families, modes and
-        controls.
-    identities
-        Wordings that the gap is about; empty for the mean over dimensions.
-    scale
-        The scale's name, e.g. "0–100".
-    codes
-        Codes of the remarks on it and on the run.
-    refusals_told
-        Whether a card of their own says how many were refused.
-    dimensions
-        For the mean over dimensions, the headline of each.
-    """
+    """Put a gap in words."""
     confidence = own.confidence
     gap, verdict = own.row("gap", headline=True, scope="narratives"), own.row("verdicts")
     unvaried = None if dimensions else constant(gap, own)
@@ -220,13 +167,15 @@ def answer(
         parts=listed([*(["dimension"] if dimensions else []), *kinds_of_parts(own.rows("families"))], last="or"),
     )
     excluded = _excluded(gap, own.rows("outcomes"), refusals_told=refusals_told)
+    if drawn:
+        excluded += _by_design(own)
     if gap is None or not math.isfinite(gap.number("delta")):
         return WordedResult(
             verdict=found,
             delta=Markup(MISSING),
             spread=Markup("not estimable"),
             lead=Markup("δ could not be estimated from this run."),
-            evidence=Markup("No number is reported in its place; the notes and the outcomes say what is missing."),
+            evidence=Markup("The notes and the table of prompts below say what is missing."),
             excluded=excluded,
             control_kind=control.kind,
         )
@@ -243,7 +192,7 @@ def answer(
         _noun(gap["n_answers"], "rating"),
     )
     spread = spread or Markup("no interval")
-    raw, opposed = plain_means(gap)
+    raw, opposed = plain_means(gap, free=control.kind == _FREE)
     varies = Variation(_NOTHING)
     if dimensions:
         varies = Variation(of_dimensions(dimensions))
@@ -317,17 +266,17 @@ def _lead(
 ) -> Markup:
     """Say in a sentence what δ is, or what it is compatible with."""
     if constant is not None:
-        return constant + Markup(": such ratings cannot show a gap, nor that there is none.")
+        return constant + Markup(": such ratings can neither show a gap nor rule one out.")
     delta, low, high = (gap.number(name) for name in ("delta", "ci_low", "ci_high"))
     has_interval = math.isfinite(low) and math.isfinite(high)
     if not has_interval and is_zero(gap):
-        said = Markup("{}, {}: its uncertainty could not be computed.")
+        said = Markup("{}, {}. Its uncertainty could not be computed.")
         return said.format("Every narrative's gap is 0" if SAME in str(gap["note"]) else "The gap is 0", BEYOND)
     if has_interval and low <= 0.0 <= high:
-        words = Markup("The data are compatible with no average gap, and with average gaps from {} points.")
+        words = Markup("The data are compatible with no average gap. Average gaps from {} points are possible.")
         return words.format(show_interval(gap))
     if has_interval and str(gap.get("code", "gap")) != "gap":
-        words = Markup("The deciding estimate is {} points ({}). The verdict says why this does not count as a gap.")
+        words = Markup("The verdict uses an estimate of {} points ({}) and says why this does not count as a gap.")
         return words.format(show_gap(gap), show_interval(gap))
     inside, outside = compared(dimension, free=free)
     words = Markup("{}, {} were on average rated {} points {} than {}")
@@ -335,7 +284,7 @@ def _lead(
         words = Markup("{}, the model's probabilities put {} on average {} points {} than {}")
     beyond = capital(BEYOND)
     if gap.get("control") == "placebo":
-        beyond = f"{beyond}, and beyond what invented groups show"
+        beyond = f"{beyond}, and after subtracting the gap of invented groups"
     said = words.format(beyond, inside, show(gap, "delta", _size), direction(delta), outside)
     return said + Markup("." if has_interval else "; its uncertainty could not be computed.")
 
@@ -353,12 +302,12 @@ def _p_values(gap: PlacedRow, *, alpha: float) -> Markup:
         return p
     said = Markup("{}; corrected {}").format(p, show(gap, "p_adjusted", bare_p))
     if _taken_back(gap, alpha=alpha):
-        said += Markup(": after correction no gap is found")
+        said += Markup(": not found after correction")
     return said
 
 
 def _rests_elsewhere(gap: PlacedRow, decided: PlacedRow) -> bool:
-    """Tell whether the verdict rests on other numbers than the gap over narratives alone."""
+    """Tell whether the verdict rests on other numbers than the gap for these words."""
     return any(
         not math.isclose(gap.number(name), decided.number(name), rel_tol=1e-9, abs_tol=1e-12)
         and not (math.isnan(gap.number(name)) and math.isnan(decided.number(name)))
@@ -367,23 +316,28 @@ def _rests_elsewhere(gap: PlacedRow, decided: PlacedRow) -> bool:
 
 
 def _rests_on(decided: PlacedRow, *, confidence: float) -> Markup:
-    """Say which estimate decides, if it is not the one over narratives alone."""
-    how = [
-        *(["beyond what invented groups show"] if decided["control"] == "placebo" else []),
-        *(["with the groups as a sample of such groups"] if decided["scope"] == "groups" else []),
-    ]
-    return Markup(" The verdict rests on another estimate: {} points ({} interval {}){}.").format(
-        show_gap(decided), coverage(confidence), show_interval(decided), f", {listed(how)}" if how else ""
+    """Say which estimate decides, and why its interval is another one."""
+    why = Markup("").join(
+        Markup(" {}").format(said)
+        for said, holds in (
+            ("It subtracts the gap of invented groups.", decided["control"] == "placebo"),
+            ("Its interval also counts how much δ differs between groups.", decided["scope"] == "groups"),
+        )
+        if holds
+    )
+    p = Markup("; {}").format(show(decided, "p", p_value)) if math.isfinite(decided.number("p")) else ""
+    return Markup(" The verdict uses {} points ({} interval {}{}).{}").format(
+        show_gap(decided), coverage(confidence), show_interval(decided), p, why
     )
 
 
 def _scope(identities: Sequence[str], *, alone: bool) -> Markup:
-    this = f"δ {ALONE}" if alone else "This"
+    this = f"The interval of δ ({ALONE})" if alone else "This interval"
     if not identities:
-        return Markup("{} holds for the identities of these dimensions, and for any such narratives.").format(this)
+        return Markup("{} covers narratives like these, and the identities of these dimensions.").format(this)
     named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(brief(term)) for term in identities[:_IDENTITIES_NAMED])
     rest = len(identities) - _IDENTITIES_NAMED
-    return Markup("{} holds for these identities ({}{}), and for any such narratives.").format(
+    return Markup("{} covers narratives like these, and exactly these identities: {}{}.").format(
         this, named, f" and {rest} more" if rest > 0 else ""
     )
 
@@ -400,8 +354,8 @@ def _power(power: PlacedRow | None, *, alone: bool) -> Markup:
     if not math.isfinite(power.number("detectable_low")):
         return found + Markup(".")
     return found + Markup(
-        ", if narratives differ as much as these do. That spread is itself an estimate, so the detectable gap may lie "
-        "between {} and {} points ({} interval)."
+        ", if narratives differ as much as these do. That spread is an estimate: the detectable gap may lie between {} "
+        "and {} points ({} interval)."
     ).format(
         show(power, "detectable_low", _size),
         show(power, "detectable_high", _size),
@@ -429,16 +383,16 @@ def _wider(own: Results) -> Markup:
     spread = Markup("")
     if left_out:
         ends = [pick(left_out, key=lambda row: row.number("delta")) for pick in (min, max)]
-        spread = Markup(" Leaving out one group at a time, δ ranges from {} to {} points.").format(
+        spread = Markup(" If one group is left out at a time, δ ranges from {} to {} points.").format(
             *(show(row, "delta", points) for row in ends)
         )
     if not math.isfinite(wider.number("ci_low")):
-        return Markup("Nothing is claimed about other identities: {}.").format(wider["note"]) + spread
+        return Markup("This run says nothing about other identities: {}.").format(wider["note"]) + spread
     low, high = wider.number("ci_low"), wider.number("ci_high")
-    said = "is compatible with no average gap" if low <= 0.0 <= high else "leaves out 0"
+    said = "includes 0" if low <= 0.0 <= high else "excludes 0"
     groups = f"these {len(left_out)} groups" if left_out else "these groups"
     return (
-        Markup("Taking {} as a sample of such groups, the {} interval is {} ({}) and {}.").format(
+        Markup("If {} are a sample of such groups, the {} interval is {} ({}) and {}.").format(
             groups, own.level, show_interval(wider), show(wider, "p", p_value), said
         )
         + spread
@@ -459,7 +413,13 @@ def _excluded(gap: PlacedRow | None, outcomes: Sequence[PlacedRow], *, refusals_
     used, narratives = (gap.number(name) if gap else math.nan for name in ("n_narratives", "n_narratives_asked"))
     dropped = narratives - used if math.isfinite(narratives) and math.isfinite(used) else 0
     if not missing and not dropped:
-        return Markup("Nothing was left out: every prompt between these identities gave a rating.")
+        return (
+            Markup("All {} prompts between these identities gave a rating.").format(
+                show_sum(between, "n_prompts", count)
+            )
+            if asked
+            else Markup("Every prompt between these identities gave a rating.")
+        )
     parts = []
     if missing:
         number = show(gap, "n_missing", count) if gap is not None else Markup(count(missing))
@@ -478,11 +438,18 @@ def _excluded(gap: PlacedRow | None, outcomes: Sequence[PlacedRow], *, refusals_
     if dropped and gap is not None:
         of_all = Markup("{} {}").format(show(gap, "n_narratives_asked", count), _noun(narratives, "narrative"))
         parts.append(Markup("{} of {} could not be used").format(count(dropped), of_all))
-    sentence = Markup("Left out: {}.").format(Markup("; ").join(parts))
+    sentence = Markup("Not used: {}.").format(Markup("; ").join(parts))
     refusals = {row["pairs"]: show(row, "refusal_rate", rate) for row in between if row["n_prompts"]}
     if not refusals_told and len(refusals) == 2 and any(row.number("n_refused") > 0 for row in between):
         sentence += Markup(" Refused: {in_group} of in-group and {out_group} of out-group prompts.").format(**refusals)
     return sentence
+
+
+def _by_design(own: Results) -> Markup:
+    """Say that not all pairs were asked about every narrative, so that their number is not taken for missing ones."""
+    sides = ({row["perceiver_group"], row["experiencer_group"]} for row in own.rows("cells"))
+    n_pairs = sum(not groups & {*BASELINES} for groups in sides)
+    return Markup(" By design, each narrative was asked about only some of the {} pairs.").format(count(n_pairs))
 
 
 def describe_gaps(gaps: Sequence[tuple[str, PlacedRow]], *, confidence: float) -> str:

@@ -16,72 +16,44 @@ from audit.report.dimensions import Limit
 
 MOST: Final = 4
 """Findings that fit the first screen of a phone."""
-CHANGED: Final = "that these are the model's answers (files were changed after they were collected)"
-NO_GAP: Final = "that there is no gap where none was found"
-NO_GROUPS: Final = "that real groups are told apart (the gap is not shown to go beyond that of invented ones)"
-NOT_THE_GROUPS: Final = "that groups make the gap, and not repeated words"
-NO_LARGER: Final = "that groups have no larger gap (repeated words can hide one)"
-NOT_IN_ITSELF: Final = "that the gap itself is no larger (that of invented groups is taken off)"
-THESE_WORDS: Final = "that other groups, or other words for these, show the same"
-EVERY_PART: Final = "that this holds in every emotion and group"
+CHANGED: Final = "that these are the model's own answers (files were changed after they were collected)"
+NO_GAP: Final = "that there is no gap because none was found"
+NO_GROUPS: Final = "that the model distinguishes real groups (invented groups may show the same gap)"
+NOT_THE_GROUPS: Final = "that groups cause the gap: repeated words could"
+NO_LARGER: Final = "that the gap between groups is no larger (repeated words can hide one)"
+NOT_IN_ITSELF: Final = "that the gap itself is no larger (the gap of invented groups is subtracted)"
+THESE_WORDS: Final = "that other groups, or other words for these groups, show the same"
+EVERY_PART: Final = "that this holds for every emotion and group"
 
 
 @dataclass(frozen=True, slots=True)
 class ShortAnswer:
-    """An answer in short.
-
-    Attributes
-    ----------
-    number, unit, spread
-        The deciding number, its unit and its interval; empty if there is none.
-    kind
-        CSS class of the verdict; empty if there is none.
-    anchor
-        Where the page says more about it; empty if nowhere.
-    tail
-        Text after the title.
-    weight
-        Of more than `MOST` findings, those of the largest weight are shown, the first ones on ties. The page says what
-        the weight measures. NaN counts as 0.
-    """
+    """An answer in short."""
 
     title: str
     verdict: str
-    number: str = ""
+    number: str = ""  # the deciding number; empty if there is none
     unit: str = ""
     spread: str = ""
-    kind: str = ""
-    anchor: str = ""
-    tail: str = ""
+    kind: str = ""  # CSS class of the verdict; empty if there is none
+    anchor: str = ""  # where the page says more about it; empty if nowhere
+    tail: str = ""  # text after the title
+    # Of more than MOST findings, those of the largest weight are shown, the first ones on ties. The page says what the
+    # weight measures. NaN counts as 0.
     weight: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The content of the first screen.
+    """The content of the first screen."""
 
-    Attributes
-    ----------
-    asked
-        Who was asked what about whom, in a sentence.
-    findings
-        In the page's order, at most `MOST`.
-    n_findings
-        How many there are in all.
-    lines
-        Heading and sentence: the size, how it varies, what must not be concluded.
-    source
-        What the numbers are of, for a printed page that is passed on.
-    chosen_by
-        What the findings were chosen by, if there are more.
-    """
-
-    asked: str
-    findings: tuple[ShortAnswer, ...]
-    n_findings: int
-    lines: tuple[tuple[str, str], ...]
-    source: str
-    chosen_by: str
+    asked: str  # who was asked what about whom
+    findings: tuple[ShortAnswer, ...]  # in the page's order, at most MOST
+    n_findings: int  # how many there are in all
+    lines: tuple[tuple[str, str], ...]  # heading and sentence: the size, how it varies, what must not be concluded
+    source: str  # what the numbers are of, for a printed page that is passed on
+    chosen_by: str  # what the findings were chosen by, if there are more
+    meaning: str = ""  # what the number is, before it stands; empty if the page says it elsewhere
 
     @property
     def left_out(self) -> str:
@@ -89,35 +61,22 @@ class Summary:
         if self.n_findings == len(self.findings):
             return ""
         shown = f"{len(self.findings)} of {self.n_findings} findings"
-        return f"Above: {shown}, chosen by {self.chosen_by}. The others are further down."
+        return f"Shown: {shown}, chosen by {self.chosen_by}. The others are further down."
 
 
 def summary(
     asked: str,
     findings: Sequence[ShortAnswer],
-    lines: Sequence[tuple[str, str]],
+    lines: Sequence[tuple[str, str]],  # before what must not be concluded; those without words are left out
     *,
-    not_concluded: Sequence[str],
-    limits: Sequence[Limit] = (),
-    why: str = "limits",
+    not_concluded: Sequence[str],  # each to stand after "not to be concluded:"
+    limits: Sequence[Limit] = (),  # content of the page's banner; named here by its titles
+    why: str = "limits",  # anchor of the banner
     source: str,
     chosen_by: str,
+    meaning: str = "",
 ) -> Summary:
-    """Put a first screen together.
-
-    Parameters
-    ----------
-    findings
-        All findings; at most `MOST` are shown.
-    lines
-        Those before what must not be concluded; lines without words are left out.
-    not_concluded
-        What does not follow, each to stand after "not to be concluded:".
-    limits
-        Content of the page's banner; named here by its titles.
-    why
-        Anchor of the banner.
-    """
+    """Put a first screen together; at most `MOST` findings are shown."""
     # A NaN among the weights would leave the others unsorted.
     weights = [each.weight if math.isfinite(each.weight) else 0.0 for each in findings]
     by_weight = sorted(range(len(findings)), key=lambda place: -weights[place])
@@ -130,7 +89,9 @@ def summary(
         ("Not to be concluded", Markup("; ").join(not_concluded) + "." if not_concluded else ""),
         ("Read with care", care),
     ]
-    return Summary(asked, shown, len(findings), tuple(line for line in all_lines if line[1]), source, chosen_by)
+    return Summary(
+        asked, shown, len(findings), tuple(line for line in all_lines if line[1]), source, chosen_by, meaning
+    )
 
 
 def _named(limit: Limit, *, several: bool) -> Markup:

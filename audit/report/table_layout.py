@@ -30,13 +30,11 @@ from audit.tables.formatting import (
 from audit.tables.shared import OVERALL
 
 Write = Callable[[float], str]
-_GAPS: Final = (points, unsigned)
-"""Formatters of gaps: two decimals, or two significant digits below 0.01."""
+_GAPS: Final = (points, unsigned)  # formatters of gaps: two decimals, or two significant digits below 0.01
 _TWO_DECIMALS: Final = 0.005
 _OF_MEASURE: Final = "the measure's unit"
 _OF_ROW: Final = "the row's unit"
-_RATINGS: Final = "intensity"
-"""The outcome of ratings; numbers of others are rounded by their interval."""
+_RATINGS: Final = "intensity"  # the outcome of ratings; numbers of others are rounded by their interval
 _HEADS: Final = {
     "delta": "δ, points",
     "n_answers": "ratings",
@@ -57,8 +55,7 @@ _HEADS: Final = {
     "narrative_id": "narrative",
 }
 """Headings of columns whose names are unclear."""
-_OF_MEASURES: Final = {"delta": "δ", "n_answers": "replies"}
-"""Headings in tables of measures, if they are others."""
+_OF_MEASURES: Final = {"delta": "δ", "n_answers": "replies"}  # headings in tables of measures, if they are others
 _SIZES: Final = frozenset({"mean", "sd", "se", "raw", "score", "default", "evoked", "least", "statistic"})
 """First words of the names of numbers that are written without a plus: they are no differences."""
 
@@ -74,23 +71,17 @@ class ShownTable:
 
 @dataclass(frozen=True, slots=True)
 class ShownColumn:
-    """A column: its heading, a function that writes a row's cell, and whether cells are words.
-
-    ``alike``, if given, returns a function that writes the column with the same number of decimals in all of these
-    rows, or None.
-    """
+    """A column: its heading, a function that writes a row's cell, and whether cells are words."""
 
     head: str
     cell: Callable[[PlacedRow], str]
     words: bool = False
+    # returns a function that writes all of these rows with the same number of decimals, or None
     alike: Callable[[Sequence[PlacedRow]], Callable[[PlacedRow], str] | None] | None = None
 
 
 def statistics_table(rows: Sequence[PlacedRow], *columns: ShownColumn, note: str = "") -> ShownTable:
-    """Lay out rows of a statistics table. The first column heads the rows.
-
-    ``note`` names the column of notes, which is shown last if any row has one.
-    """
+    """Lay out rows of a statistics table. The first column heads the rows."""
     if note and any(row[note] for row in rows):
         columns = (*columns, text("note", note))
     cells = [(column.alike and column.alike(rows)) or column.cell for column in columns]
@@ -117,10 +108,9 @@ Named = str | tuple[str, str] | IfKnown | ShownColumn
 def lay_out(
     declared: Mapping[str, base.Column], rows: Sequence[PlacedRow], columns: Sequence[Named], *, level: str
 ) -> ShownTable:
-    """Lay out rows of a table by the declarations of its columns.
+    """Lay out rows of a table by the declarations of its columns, without columns that are empty throughout.
 
     A name that ends in ``_low`` stands for the interval up to its ``_high``, rounded as the number named before it.
-    Columns without a word or number in any row are left out. ``level`` is the coverage of the intervals in words.
     """
     of_measures = any(row.get("outcome") not in (None, "", _RATINGS) for row in rows)
     if of_measures:
@@ -231,10 +221,7 @@ def number_column(head: str, name: str, write: Write) -> ShownColumn:
 
 
 def interval_column(level: str, low: str = "ci_low", high: str = "ci_high") -> ShownColumn:
-    """Return a column of intervals of this coverage, as `show_interval` writes them.
-
-    All have two decimals if these distinguish both ends of each.
-    """
+    """Return a column of intervals of this coverage, as `show_interval` writes them."""
 
     def alike(rows: Sequence[PlacedRow]) -> Callable[[PlacedRow], str] | None:
         write = partial(fixed, decimals=2, signed=True)

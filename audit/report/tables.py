@@ -14,16 +14,16 @@ from audit.tables.ratings import FORMATS
 
 _OF_WHICH: Final = said(
     "control",
-    "of which pairs",
+    "pairs counted",
     {
-        "all_terms": "in whatever words",
-        "echo_free": "without a word in common",
-        "echo": "what the very same words add",
-        "same_words": "in the very same words",
-        "placebo": "the same, of invented groups",
+        "all_terms": "all pairs",
+        "echo_free": "pairs without a common word",
+        "echo": "effect of identical words",
+        "same_words": "pairs with identical words",
+        "placebo": "the same for invented groups",
         "placebo_difference": "real minus invented groups",
-        "wording": "over wordings, and any such wordings",
-        "elicitation": "a sample, answered in words",
+        "wording": "all wordings, for wordings like these",
+        "elicitation": "a sample, with written answers",
         "noise": "repeatability: the same prompts asked again",
         **{f"noise_{name}": f"repeatability: asked again in {name}" for name in FORMATS},
     },
@@ -46,8 +46,8 @@ def calls(own: Results) -> Captioned | None:
         return None
     return own.table(
         "calls",
-        "what became of the strategy's calls. Cut: at the most tokens that a stage may write. Shortened: earlier calls "
-        "or examples left out because they did not fit",
+        "what happened to the strategy's calls. Cut: reached the token limit of the stage. Shortened: earlier calls or "
+        "examples were left out because they did not fit",
         "call", "n_prompts", "n_written", "n_cut", "n_empty", "n_failed", "n_shortened",
         ("mean_prompt_tokens", "tokens read"), ("mean_tokens", "tokens written"),
     )  # fmt: skip

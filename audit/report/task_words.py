@@ -5,51 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _OF_A_MEASURE = (
-    "δ of a measure is how much higher it is in {own} than in {others}, beyond what single identities {do}: on average "
-    "over narratives, in the measure's unit. It is a property of this model under this prompt, these narratives and "
-    "this measure."
+    "δ of a measure is how much higher it is in {own} than in {others}, after removing what single identities {do}. It "
+    "is an average over narratives, in the measure's unit. It describes this model under this prompt, with these "
+    "narratives and this measure."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TaskWords:
-    """Words for the task of a page of texts.
+    """Words for the task of a page of texts."""
 
-    Attributes
-    ----------
-    texts
-        What was written: replies, or answers.
-    heading
-        Of a run's page, with braces for the model's name.
-    question
-        That the page answers.
-    to
-        What the model was asked to do, in a few words, with braces for what it was asked about.
-    about
-        Singular and plural of what it was asked about.
-    asked
-        What was done, and what δ is of it; see :func:`delta_of_measures`.
-    no_better
-        What the numbers do not say, to stand after "not to be concluded:".
-    gap, where
-        For a comparison: its heading, and where the gap is.
-    """
-
-    texts: str
-    heading: str
-    question: str
-    to: str
-    about: tuple[str, str]
-    asked: str
-    no_better: str
-    gap: str
-    where: str
+    texts: str  # what was written: replies, or answers
+    heading: str  # of a run's page, with braces for the model's name
+    question: str  # that the page answers
+    to: str  # what the model was asked to do, in a few words, with braces for what it was asked about
+    about: tuple[str, str]  # singular and plural of what it was asked about
+    asked: str  # what was done, and what δ is of it; see delta_of_measures
+    no_better: str  # what the numbers do not say, to stand after "not to be concluded:"
+    gap: str  # for a comparison: its heading
+    where: str  # for a comparison: where the gap is
 
 
 def delta_of_measures(*, own: str, others: str, do: str) -> str:
-    """Say what δ of a measure is.
-
-    ``own`` and ``others`` are the in-group and the out-group in the task's words; ``do`` is what single identities do
-    besides the gap.
-    """
+    """Say what δ of a measure is."""
     return _OF_A_MEASURE.format(own=own, others=others, do=do)

@@ -18,14 +18,14 @@ from audit.tables.formatting import brief, count, either, error_rate, fixed, p_v
 from audit.tables.stages import THEME
 
 FIGURE_CAPTION: Final = (
-    "What the stages wrote about each group, minus what they wrote about the others. Filled marks: the corrected p is "
-    "below the level."
+    "What the stages wrote about each group, compared with the others. Filled marks: the corrected p is below the "
+    "level."
 )
 _MEASURES: Final = {
     "stereotype_words": "stereotype words per 100",
     "sentiment": "sentiment, −1 to 1",
     "emotion_named": "names an emotion, % of texts",
-    "emotion_accuracy": "names the narrative's, % of texts that name one",
+    "emotion_accuracy": "names the narrative's emotion, % of texts that name one",
     "n_words": "length in words",
     "refused": "refused, % of texts",
 }
@@ -45,46 +45,44 @@ _SAID: Final = {
 }
 """Sentences for a group whose texts have more of a score, and less."""
 _SPEAKS: Final = {
-    "narratives": "Intervals and p are over narratives: they speak of these identities and any such narratives.",
-    "perceivers": "Stages that write the same whatever the narrative have one text for each pair of identities: there "
+    "narratives": "Intervals and p are over narratives: they cover narratives like these, for exactly these "
+    "identities.",
+    "perceivers": "Stages that write the same for every narrative have one text per pair of identities. Their "
     "intervals and p are over perceivers, who are few.",
 }
 _EMOTIONS: Final = (
-    "A text names an emotion if it has a word for it. An emotion that is only described is not seen, and a word close "
-    "to the narrative's emotion may count as another one. A text that names several is right if one of them is. A "
-    "stage that is not shown the narrative can be right only by chance."
+    "A text names an emotion if it has a word for it. An emotion that is only described is missed, and a word close to "
+    "the narrative's emotion may count as another one. A text that names several emotions is right if one of them is. "
+    "A stage that does not see the narrative can be right only by chance."
 )
 _MARKED: Final = (
-    "words that the texts about a group have more than the others' (z; how often there, and how often in the others')"
+    "words that are more frequent in texts about a group than in the others (z; count there, and count in the others)"
 )
 _CRUDE: Final = Markup(
-    "Baselines are left out. These scores are crude: they are made for English, and count words without their context. "
-    "The packaged list of stereotype words is ours and was not normed on people, and a word of it is no stereotype by "
-    "itself: words of prayer are to be expected in texts about religions. Sentiment is VADER's, a lexicon and rules "
-    "made for short messages. The length of a text that was cut at the stage's limit says little. A difference does "
-    "not say why the texts differ, and scores that do not differ do not show that the texts are free of stereotypes: "
-    "read some of them. A strategy that makes δ smaller by writing stereotypes is no remedy."
+    "Baselines are left out. These scores are crude: they are made for English and count words without context. We "
+    "made the packaged list of stereotype words; it was not normed on people. One such word is not yet a stereotype: "
+    "words of prayer are expected in texts about religions. Sentiment comes from VADER, a lexicon with rules for short "
+    "messages. The length of a text that was cut says little. A difference does not say why the texts differ. Equal "
+    "scores do not show that the texts are free of stereotypes: read some of them. A strategy that makes δ smaller by "
+    "writing stereotypes is no improvement."
 )
 _LOG_ODDS: Final = (
-    "Marked words: weighted log odds with an informative Dirichlet prior (Monroe, Colaresi and Quinn 2008), each "
-    "distinct text counted once, words in three of them or more, without the words of the identities themselves. Words "
-    "of one text are not independent, so z orders words, and its p is too small."
+    "Marked words: weighted log odds with an informative Dirichlet prior (Monroe, Colaresi and Quinn 2008). Each "
+    "distinct text counts once; words must be in at least three texts; words of the identities are left out. Words of "
+    "one text are not independent, so use z to rank words: its p is too small."
 )
 _NAMED: Final = 6
 _SHOWN: Final = 40
 
 
 def text_section(own: Results, figure: Captioned | None = None) -> Section | None:
-    """Make the section of one dimension and variant; None if no stage wrote anything.
-
-    Differences are named if their corrected p is below 1 − the results' confidence.
-    """
+    """Make the section of one dimension and variant; None if no stage wrote anything."""
     rows = own.rows("stage_texts")
     if not rows:
         return None
     refusals = any(row["measure"] == "refused" and row.number("mean") > 0 for row in rows)
     stages = {str(row["stage"]): own.rows("stage_texts", stage=row["stage"]) for row in rows}
-    declined = "" if refusals else " No text holds a phrase that declines the task."
+    declined = "" if refusals else " No text contains a phrase that declines the task."
     speaks = (
         *(words for units, words in _SPEAKS.items() if any(row["units"] == units for row in rows)),
         *([_EMOTIONS] if any(row["measure"] == "emotion_named" for row in rows) else []),
@@ -119,7 +117,7 @@ def _lead(rows: Sequence[PlacedRow], *, confidence: float, several: bool) -> Mar
     level = error_rate(confidence)
     constant = [row for row in rows if row["constant"]]
     if not tested and not constant:
-        return Markup("Whether the texts differ between groups could not be tested; the table says why.")
+        return Markup("Differences between groups could not be tested; the table says why.")
     size = show((tested or constant)[0], "family_size", count)
     noun = either((tested or constant)[0].number("family_size"), "test", "tests")
     found = sorted(
@@ -128,12 +126,12 @@ def _lead(rows: Sequence[PlacedRow], *, confidence: float, several: bool) -> Mar
     )
     if not found:
         return Markup(
-            "No difference between groups was found in these scores (p below {} after correction for {} {}). That does "
-            "not show that there is none."
+            "No difference between groups was found in these scores (p below {} after correction for {} {}). There may "
+            "still be one."
         ).format(level, size, noun)
     named = Markup("; ").join(_difference(row, several=several) for row in found[:_NAMED])
     more = f"; and {len(found) - _NAMED} more, in the table" if len(found) > _NAMED else ""
-    return Markup("Compared with the other groups, and corrected for {} {}, texts about {}{}.").format(
+    return Markup("Compared with the other groups, after correction for {} {}, texts about {}{}.").format(
         size, noun, named, more
     )
 
@@ -144,18 +142,17 @@ def _difference(row: PlacedRow, *, several: bool) -> Markup:
         show(row, "difference", lambda value: unsigned(abs(value)))
     )
     where = f" in stage {row['stage']}" if several else ""
-    how = f"in all {row['units']} alike" if row["constant"] else show(row, "p_adjusted", p_value)
+    how = f"the same in all {row['units']}" if row["constant"] else show(row, "p_adjusted", p_value)
     return Markup("<bdi>{}</bdi> {}{} ({})").format(brief(str(row["group"])), what, where, how)
 
 
 def _scores(own: Results, rows: Sequence[PlacedRow], stage: str, *, refusals: bool) -> Captioned | None:
-    """Show the tested scores of one stage."""
     measures = [measure for measure in _MEASURES if measure != "refused" or refusals]
     shown = [row for measure in measures for row in rows if row["measure"] == measure]
-    caption = f"{own.title}, stage {stage}: scores of the texts about each group, and of those about the other groups"
+    caption = f"{own.title}, stage {stage}: scores of the texts about each group, and of the texts about the others"
     accuracy = [row for row in shown if row["measure"] == "emotion_accuracy"]
     if accuracy and not any(math.isfinite(row.number("mean")) for row in accuracy):  # said once instead of dashes
-        caption += f"; whether they name the narrative's emotion is not known: {accuracy[0]['note']}"
+        caption += f"; whether they name the narrative's emotion is unknown: {accuracy[0]['note']}"
         shown = [row for row in shown if row["measure"] != "emotion_accuracy"]
     if len(shown) > _SHOWN:
         chosen = sorted(shown, key=lambda row: (math.isnan(row.number("p")), row.number("p")))[:_SHOWN]

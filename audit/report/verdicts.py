@@ -19,75 +19,75 @@ from audit.tables.verdicts import DEALINGS_DRAWN
 
 REASONS: Final = {
     "accepted": "files were changed after they were collected",
-    "nothing_rated": "there is no rating",
-    "constant": "all identities are rated alike",
+    "nothing_rated": "there are no ratings",
+    "constant": "all identities were rated alike",
     "unfinished": "the run is not finished",
-    "manipulation": "the ratings do not follow the story",
+    "manipulation": "the ratings do not match the story",
     "number_mass": "the model would mostly write something other than a number",
-    "noise_floor": "asking the same prompts again changes δ by as much",
+    "noise_floor": "asking again changes δ by as much",
     "few_narratives": "too few narratives",
     "many_missing": "many ratings are missing",
     "incomplete_narratives": "many narratives are incomplete",
-    "refusal_gap": "in-group and out-group prompts are not refused equally often",
+    "refusal_gap": "refusals differ between in-group and out-group",
     "unrated_identity": "an identity has no rating",
-    "scale_end": "many ratings lie at an end of the scale",
-    "beyond_scale": "ratings lie beyond the scale",
-    "intensity_not_followed": "ratings do not follow how strong an emotion is",
+    "scale_end": "many ratings are at an end of the scale",
+    "beyond_scale": "some ratings are beyond the scale",
+    "intensity_not_followed": "ratings do not match how strong the emotion is",
     "not_additive": "perceivers use the scale in different ways",
-    "not_converged": "a fit could not be confirmed",
+    "not_converged": "a fit did not converge",
     "missing": "missing ratings could change the answer",
-    "bounded": "ratings are known only within bounds, which could change the answer",
-    "controls_disagree": "in the very same words, these groups were not told apart from invented ones",
-    "gap_in_same_words": "in the very same words, there is a larger gap beyond that of invented groups",
-    "by_control_alone": "a gap appears only once the invented groups' gap is subtracted",
-    "not_corrected": "the gap is not found after correction for all gaps of the run",
-    "rare_gaps": "a large gap in a few narratives could have been missed",
+    "bounded": "ratings are known only within bounds, and that could change the answer",
+    "controls_disagree": "among pairs with identical words, these groups are not distinguishable from invented ones",
+    "gap_in_same_words": "among pairs with identical words, the gap exceeds that of invented groups",
+    "by_control_alone": "the gap appears only after subtracting the gap of invented groups",
+    "not_corrected": "no gap remains after correction for all gaps of the run",
+    "rare_gaps": "a large gap in a few narratives may have been missed",
     "margin_open": "the interval reaches beyond the margin",
     "holds_zero": "compatible with no average gap",
-    "not_controlled": "repeated words alone could make the gap",
-    "pairs_alone": "it speaks of these pairs of words alone",
+    "not_controlled": "repeated words alone could cause the gap",
+    "pairs_alone": "the result holds for these pairs of words only",
     "few_refusals": "too few narratives to say how rare refusals are",
     "no_interval": "δ has no interval",
     "not_estimable": "δ cannot be estimated",
 }
 """Codes of what prevents a verdict, in words that follow a colon."""
 _STEPS: Final = {
-    "nothing": "Nothing: this is decided.",
-    "more_narratives": "Ask about more narratives.",
-    "more_groups": "Ask about five groups or more, with two terms each: fewer cannot carry a gap between groups.",
-    "controls": "Ask with two terms a group that share no word, or with invented groups (stimuli.placebo=1).",
-    "missing_shift": "Find out why ratings are missing, or set how far they may lie from what is expected "
+    "nothing": "Nothing: the answer is clear.",
+    "more_narratives": "Run again with more narratives.",
+    "more_groups": "Run again with at least five groups and two terms each: fewer cannot show a gap between groups.",
+    "controls": "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1).",
+    "missing_shift": "Find out why ratings are missing, or set how far they may be from the expected ratings "
     "(statistics.missing_shift=POINTS).",
-    "narrower_bounds": "Ask again with narrower bounds of ratings (elicitation.max_pruned_points), in another folder.",
-    "margin": "Say which gap is too small to matter (statistics.margin=POINTS), or ask about more narratives.",
-    "finish": "Give the run's command again: it goes on where it stopped.",
-    "other_scale": "Ask on another scale or with another prompt, on which ratings do not crowd at an end.",
-    "other_elicitation": "Get ratings in another way (elicitation=, elicitation.prefill=).",
-    "other_model": "Ask in another way (prompt=, elicitation=), until ratings follow the story; else this model cannot "
-    "be judged.",
-    "other_terms": "Ask with other terms of the same groups: what these show depends on the words.",
-    "ask_again": "Ask anew, in another folder.",
+    "narrower_bounds": "Run again in a new folder with narrower bounds on ratings (elicitation.max_pruned_points).",
+    "margin": "Set the largest gap that is too small to matter (statistics.margin=POINTS), or run again with more "
+    "narratives.",
+    "finish": "Give the same command again: the run continues where it stopped.",
+    "other_scale": "Use another scale or prompt, so that fewer ratings are at an end of the scale.",
+    "other_elicitation": "Change how ratings are obtained (elicitation=, elicitation.prefill=).",
+    "other_model": "Change the prompt (prompt=) or how ratings are obtained (elicitation=). If the check still fails, "
+    "this model cannot be judged.",
+    "other_terms": "Run again with other terms for the same groups: the result depends on the words.",
+    "ask_again": "Run again in a new folder.",
 }
 _OF_MEASURES: Final = {
-    "nothing_rated": "no text has such a number",
-    "constant": "all identities have the same number",
+    "nothing_rated": "no text has a score",
+    "constant": "all identities have the same score",
     "number_mass": "the judge would mostly write something other than a number",
-    "few_narratives": "too few narratives, or too few in which it differs",
-    "many_missing": "many texts have no such number",
-    "incomplete_narratives": "many narratives have texts without such a number",
-    "refusal_gap": "in-group and out-group prompts are not refused equally often",
-    "unrated_identity": "an identity has no text with such a number",
-    "not_additive": "perceivers differ in how far it spreads, which alone can make a gap",
-    "missing": "texts without such a number could change the answer",
-    "not_corrected": "the gap is not found after correction for all measures of the dimension",
+    "few_narratives": "too few narratives in which scores differ",
+    "many_missing": "many texts have no score",
+    "incomplete_narratives": "many narratives have texts without a score",
+    "unrated_identity": "an identity has no text with a score",
+    "not_additive": "the spread of scores differs between perceivers, and that alone can create a gap",
+    "missing": "texts without a score could change the answer",
+    "not_corrected": "no gap remains after correction for all measures of the dimension",
 }
 """Codes with other words for a measure of texts than for ratings."""
 _STEPS_OF_MEASURES: Final = {
-    "missing_shift": "Find out why texts have no such number.",
-    "other_scale": "Go by another measure.",
-    "other_elicitation": "Go by another measure.",
+    "missing_shift": "Find out why texts have no score.",
+    "other_scale": "Use another measure.",
+    "other_elicitation": "Use another measure.",
 }
-NOT_TOLD_APART: Final = "not told apart from invented groups"
+NOT_TOLD_APART: Final = "not distinguishable from invented groups"
 """Said of a gap not shown to exceed that of invented groups: equivalence alone would acquit."""
 _NAMED: Final = 2
 KINDS: Final = ("gap", "within", "none", "average", "undecided", "absent")
@@ -96,47 +96,28 @@ every part; none on average; undecided; no verdict.
 """
 
 
-_TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}
-"""Kinds that a comparison counts without their reasons."""
+_TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}  # counted in comparisons without their reasons
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictSentence:
-    """A verdict in words.
+    """A verdict in words."""
 
-    Attributes
-    ----------
-    kind
-        One of :data:`KINDS`.
-    short
-        ``words`` without the names of parts for which it does not hold; None if it names none.
-    step
-        What to do next, in a sentence; empty if unknown.
-    reasons
-        Codes of what prevents a firmer verdict.
-    """
-
-    kind: str
+    kind: str  # one of KINDS
     words: Markup
-    short: Markup | None = None
-    step: str = ""
-    reasons: tuple[str, ...] = ()
+    short: Markup | None = None  # words without the names of parts for which it does not hold; None if it names none
+    step: str = ""  # what to do next, in a sentence; empty if unknown
+    reasons: tuple[str, ...] = ()  # codes of what prevents a firmer verdict
 
 
 def worded(row: PlacedRow | None, *, in_probabilities: bool = False, parts: str = "") -> VerdictSentence:
-    """Put a verdict in words.
+    """Put a verdict in words; None is for a run analysed by an earlier version.
 
-    Parameters
-    ----------
-    row
-        Of the table ``verdicts``; None for a run analysed by an earlier version.
-    in_probabilities
-        Whether the gap is one of the model's probabilities that its most probable answers hardly show.
-    parts
-        The run's parts, e.g. "emotion or group"; empty if there are none.
+    ``in_probabilities`` says whether the gap is one of the model's probabilities that its most probable answers hardly
+    show. ``parts`` are the run's, e.g. "emotion or group".
     """
     if row is None:
-        return VerdictSentence("absent", Markup("No verdict: the run was analysed by an earlier version"))
+        return VerdictSentence("absent", Markup("No verdict: an earlier version analysed this run"))
     code, where = str(row["code"]), ", in the model's probabilities" if in_probabilities else ""
     reasons, step = preventing_codes(row), next_step(row)
     why = listed([reason_in_words(each, row) for each in reasons])
@@ -150,7 +131,7 @@ def worded(row: PlacedRow | None, *, in_probabilities: bool = False, parts: str 
         if _tells_bound(row):
             what, echo = _ruled_out(row)
             small = show(row, "supported_margin", unsigned)
-            said = Markup("No average gap found{}{}: any is smaller than {} points").format(where, what, small)
+            said = Markup("No average gap found{}{}: any gap is smaller than {} points").format(where, what, small)
             return VerdictSentence("undecided", said + echo, said, step=step, reasons=reasons)
         if reasons == ("margin_open",):
             return VerdictSentence("undecided", Markup("Undecided{}{}").format(against, where), step=step)
@@ -176,13 +157,11 @@ def tallied(row: PlacedRow) -> tuple[str, Markup]:
 
 
 def _ruled_out(row: PlacedRow) -> tuple[str, str]:
-    """Return qualifiers of a gap that is ruled out, for after its name and after its size; empty if it is between
-    groups.
-    """
+    """Return what qualifies a gap that is ruled out, after its name and after its size; empty if between groups."""
     # The gap of invented groups may itself be large, and repeated words can hide a gap between groups or make one.
     words = " in these pairs of words" if row["scope"] == "pairs" else ""
     beyond = " beyond that of invented groups" if row["control"] == "placebo" else ""
-    return words + beyond, ", repeated words included" if row["control"] == "none" else ""
+    return words + beyond, ", including repeated words" if row["control"] == "none" else ""
 
 
 def _of_gap(row: PlacedRow, margin: Markup | None, where: str, step: Markup) -> VerdictSentence:
@@ -195,7 +174,7 @@ def _of_gap(row: PlacedRow, margin: Markup | None, where: str, step: Markup) -> 
     said = {
         "groups": f"{start} between groups, {toward}",
         "pairs": f"{start} in these pairs of words, {toward}",
-        "uncontrolled": f"{start} {toward}, which repeated words alone could make",
+        "uncontrolled": f"{start} {toward}, which repeated words alone could cause",
     }[claim]
     words = Markup("{}{}").format(said, "; not shown for other wordings" if row["of_these_wordings"] else "")
     if size in ("beyond", "smaller"):
@@ -234,9 +213,11 @@ def next_step(row: PlacedRow) -> Markup:
             show(row, "n_needed", count), show(row, "n_narratives", count)
         )
         if step == "margin":
-            words = Markup("Say which gap is too small to matter (statistics.margin=POINTS), or ask about {}.")
+            words = Markup(
+                "Set the largest gap that is too small to matter (statistics.margin=POINTS), or run again with {}."
+            )
             return words.format(more)
-        return Markup("Ask about {}.").format(more)
+        return Markup("To decide, run again with {}.").format(more)
     known = _STEPS | _STEPS_OF_MEASURES if _is_of_measure(row) else _STEPS
     return Markup("{}").format(known.get(step, ""))
 
@@ -275,12 +256,12 @@ def dealt(row: PlacedRow | None) -> Markup:
         return Markup("")
     rank, n = row.number("rank"), show(row, "n_dealings", count)
     if row["n_dealings"] == DEALINGS_DRAWN + 1:  # no number of groups and terms has exactly this many dealings
-        return Markup(
-            "Of {} ways to deal the terms to groups, drawn at random, {} a larger gap than the true one."
-        ).format(_counted(DEALINGS_DRAWN), Markup("{} give").format(_counted(rank - 1)) if rank > 1 else "none gives")
+        return Markup("Of {} random ways to assign the terms to groups, {} a larger gap than the true one.").format(
+            _counted(DEALINGS_DRAWN), Markup("{} give").format(_counted(rank - 1)) if rank > 1 else "none gives"
+        )
     if rank == 1:
-        return Markup("Of {} ways to deal the terms to groups, the true one gives the largest gap.").format(n)
-    return Markup("Of {} ways to deal the terms to groups, {} give a larger gap than the true one.").format(
+        return Markup("Of {} ways to assign the terms to groups, the true one gives the largest gap.").format(n)
+    return Markup("Of {} ways to assign the terms to groups, {} give a larger gap than the true one.").format(
         n, _counted(rank - 1)
     )
 
@@ -318,7 +299,7 @@ def not_in_a_part(row: PlacedRow) -> bool:
 
 def _in_a_part(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> str:
     """Say, without naming it, that a verdict on the average does not hold in some part, or was not shown to hold."""
-    return ", but larger in a part" if larger else "; not shown for every part" if not_shown else ""
+    return ", but larger in some part" if larger else "; not shown for every part" if not_shown else ""
 
 
 def few(names: Sequence[Markup], *, at_most: int) -> Markup:

@@ -14,10 +14,10 @@ from audit.report.table_layout import ShownColumn, said
 from audit.tables.formatting import count, points
 
 _PARTS: Final = {
-    "narratives": "narratives: which situation it is",
-    "wordings": "wordings: how the prompt is put",
-    "rest": "rest: a narrative in a wording, and noise",
-    "identities": "identities: which groups are asked about",
+    "narratives": "narratives: which situation",
+    "wordings": "wordings: how the prompt is worded",
+    "rest": "rest: narrative by wording, and noise",
+    "identities": "identities: which groups",
 }
 
 
@@ -38,7 +38,7 @@ def wordings_section(own: Results, figure: Captioned | None) -> Section | None:
         Paragraph(_found(crossed, len(wordings), level=own.level)),
         figure,
         own.table(
-            "wordings", "δ in each wording, and over all of them",
+            "wordings", "δ in each wording and over all of them",
             ShownColumn("wording", _name), "delta", "ci_low", "p", "n_narratives", "n_answers", "note",
             rows=[*([] if crossed is None else [crossed]), *wordings],
         ),
@@ -51,26 +51,26 @@ def _found(crossed: PlacedRow | None, n_wordings: int, *, level: str) -> Markup:
     """Say what δ is over all wordings, and whether another wording could give another sign."""
     if crossed is None or not math.isfinite(crossed.number("delta")):
         why = "" if crossed is None else f": {crossed['note']}"
-        words = Markup("The prompt was asked in {} wordings, from which no gap could be estimated{}.")
+        words = Markup("The prompt was asked in {} wordings, but no gap could be estimated{}.")
         return words.format(n_wordings, why)
-    words = Markup("Over {} wordings of the prompt δ is {} points").format(
+    words = Markup("Over {} wordings of the prompt, δ is {} points").format(
         count(n_wordings), show(crossed, "delta", points)
     )
     if not math.isfinite(crossed.number("ci_low")):
         return words + Markup(", without an interval: {}.").format(crossed["note"])
     out = not crossed["ci_low"] <= 0 <= crossed["ci_high"]
     what = (
-        "it excludes 0: on average over such wordings there is a gap of this sign, though single wordings may differ"
+        "It excludes 0: on average over such wordings there is a gap of this sign, but single wordings may differ."
         if out
-        else "it includes 0: on average over such wordings there may be no gap, or one in the other direction"
+        else "It includes 0: on average over such wordings there may be no gap, or one in the other direction."
     )
     return words + Markup(
-        "; the {} interval {} speaks of any such narratives and any such wordings, these identities given: {}. The δ "
-        "that stands first speaks of these wordings alone."
+        " ({} interval {}). The interval covers narratives and wordings like these, for exactly these identities. {} "
+        "The δ at the top of the page is for these wordings only."
     ).format(level, show_interval(crossed), what)
 
 
 def _name(row: PlacedRow) -> str:
     if row.table == "controls":
-        return "any such wordings"
+        return "wordings like these"
     return f"{row['wording']}, the original" if row["wording"] == 0 else str(row["wording"])

@@ -17,10 +17,7 @@ _DICTIONARY: Final = "tables/dictionary.csv"
 
 
 def tables_of(folder: Path, names: Collection[str]) -> set[str]:
-    """Return which of these tables the folder's last analysis has, be they without rows; not those whose file was lost.
-
-    The ledger is read once, and only if a file is missing.
-    """
+    """Return which of these tables the folder's last analysis has, be they empty; not those whose file was lost."""
     there = {name for name in names if (folder / f"tables/{name}.csv").is_file()}
     if len(there) == len(names) or not (folder / _DICTIONARY).is_file():
         return there

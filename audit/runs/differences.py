@@ -14,12 +14,9 @@ from audit.runs.manifest import Manifest
 from audit.tables.formatting import MISSING, dimension_title, encodable, plural, printable, scale_end
 from stimuli.strategies import NO_STRATEGY
 
-_LONGEST: Final = 48
-"""Characters of a choice in a label; the table of runs has all of them."""
-_OUTSIDE: Final = "outside"
-"""What outside ratings have for prompt variant and elicitation: unknown, so not a choice."""
-_NOT_ASKED: Final = frozenset({"name", "source", "deviates"})
-"""Keys of a strategy that do not change what the model is asked."""
+_LONGEST: Final = 48  # characters of a choice in a label; the table of runs has all of them
+_OUTSIDE: Final = "outside"  # what outside ratings have for prompt variant and elicitation: unknown, so not a choice
+_NOT_ASKED: Final = frozenset({"name", "source", "deviates"})  # keys of a strategy that the model is not asked by
 
 MAIN: Final = ("model", "prompt", "language", "strategy", "narratives", "elicitation")
 """Choices that every label names if they differ: what a reader asks first."""
@@ -47,8 +44,7 @@ _SAME: Final = (
     "texts", "elicitation", "parser", "seed", "scale", "identities", "files", "answering",
 )  # fmt: skip
 """Choices that a run and its reference share, so that only the strategy differs."""
-_ELICITED: Final = ("elicitation", "parser", "answering")
-"""Choices of elicitation: runs that differ in one were elicited differently."""
+_ELICITED: Final = ("elicitation", "parser", "answering")  # choices of how runs were elicited
 _SAME_BUT_ELICITED: Final = (*(name for name in _SAME if name not in _ELICITED), "strategy", "leading", "asking")
 """Choices that runs share if only the elicitation differs."""
 
@@ -162,10 +158,7 @@ def _identities(manifest: Manifest) -> str:
 
 
 def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the choices for labels: main ones that differ, then others until all runs are told apart, if possible.
-
-    ``choices`` has an entry from :func:`choices_of` for each run.
-    """
+    """Return the choices for labels: main ones that differ, then others until all runs are told apart, if possible."""
     choices = _told(choices)
     chosen = [name for name in MAIN if len({_part(name, each) for each in choices} - {""}) > 1]
     for name in OTHERS:
@@ -196,10 +189,7 @@ def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> 
 
 
 def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str]) -> pd.DataFrame:
-    """Return the named choices of runs, a row a label, worded for a table or figure.
-
-    If they do not tell the runs apart, the labels become a column "run".
-    """
+    """Return the named choices of runs, a row a label, worded for a table or figure."""
     each_run = _told(list(choices.values()))
     told = pd.DataFrame(
         {_HEADS.get(name, name): [_part(name, run) or MISSING for run in each_run] for name in names},
@@ -213,8 +203,8 @@ def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str])
 def reference_runs(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return for each run with a strategy the run without one that differs in nothing else, by label.
 
-    The label is empty if there is no such run; among several, the one that shares most of the other choices is taken.
-    Empty if the runs do not differ in strategy.
+    The label is empty if there is none; among several, the one that shares most of the other choices is taken. Empty if
+    the runs do not differ in strategy.
     """
     if len({(each["strategy"], each["leading"]) for each in choices.values()}) < 2:
         return {}
@@ -229,10 +219,9 @@ def reference_runs(choices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 
 def elicitation_sets(choices: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return sets of runs that differ only in elicitation: for each set, label → elicitation in words.
+    """Return sets of runs that differ only in elicitation: for each set of two or more, label → elicitation in words.
 
-    Sets have at least two elicitations, in the order of the runs, and one run for each: among several, the one that
-    shares most of the other choices with the first.
+    Among several runs of one elicitation, the one that shares most of the other choices with the first is taken.
     """
     alike: dict[tuple[str, ...], dict[tuple[str, ...], list[str]]] = {}
     for label, each in choices.items():

@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from audit.runs.manifest import Manifest
 from audit.tables.base import Column, Table, Type
 
-_FORM: Final = 1
-"""Version of the digest's definition; part of what is hashed."""
+_FORM: Final = 1  # version of the digest's definition; part of what is hashed
 _ASKED: Final = (
     "n_prompts", "seed", "task", "inventory", "scale", "elicitation", "language", "stimuli", "prompt", "strategy",
     "dimensions", "placebo", "clusters", "stems", "cues", "identity", "outside",
@@ -31,11 +30,7 @@ _OF_SESSIONS: Final = frozenset({"seen", "not_checked"})
 
 
 def digest_of(manifest: Manifest, *, tables: Mapping[str, str], files: Mapping[str, str]) -> str:
-    """Return a run's digest.
-
-    ``tables`` has :func:`rows_sha256` of each collected table by name, and ``files`` the SHA-256 of other files by
-    name.
-    """
+    """Return a run's digest, of :func:`rows_sha256` of each collected table and the SHA-256 of other files, by name."""
     asked = {name: manifest.content[name] for name in _ASKED if name in manifest.content}
     model = {name: value for name, value in manifest.model.content.items() if name not in _OF_SESSIONS}
     told = {"form": _FORM, "asked": {**asked, "model": model}, "tables": tables, "files": files}
@@ -43,16 +38,12 @@ def digest_of(manifest: Manifest, *, tables: Mapping[str, str], files: Mapping[s
 
 
 def rows_sha256(rows: pa.Table, table: Table) -> str:
-    """Return the SHA-256 of a table's values, row by row in order.
-
-    A column with nothing but its default for earlier versions is left out, so that adding a column does not change the
-    digest of runs without it.
-    """
+    """Return the SHA-256 of a table's values; a column of nothing but its default for earlier versions is left out."""
     digest = hashlib.sha256(json.dumps([table.name, rows.num_rows]).encode())
     for name, column in table.items():
         values = rows.column(name)
         if _says_nothing(values, column):
-            continue
+            continue  # so that adding a column does not change the digest of runs without it
         for part in (json.dumps([name, column.type.plain]).encode(), *_plain(values, column)):
             digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()

@@ -16,15 +16,12 @@ from typing import Final
 
 from audit.errors import StoreError
 
-NO_FILE: Final = "no file"
-"""Stands for the SHA-256 of what is not a file: a folder, a pipe, a device."""
-_SURE_AFTER_NS: Final = 100_000_000
-"""A file changed less than this before it was read may change again without new times."""
+NO_FILE: Final = "no file"  # stands for the SHA-256 of what is not a file: a folder, a pipe, a device
+_SURE_AFTER_NS: Final = 100_000_000  # a file changed less than this before it was read may change without new times
 _COARSE_NS: Final = 10_000_000
 _SURE_AFTER_COARSE_NS: Final = 3_000_000_000
 """The same on a disk whose times are multiples of 10 ms. Some of those count only seconds, or two at a time."""
-_SHA256: Final[dict[tuple[int, ...], str]] = {}
-"""Hashes by device, inode, size and times."""
+_SHA256: Final[dict[tuple[int, ...], str]] = {}  # hashes by device, inode, size and times
 
 
 @contextmanager
@@ -49,10 +46,7 @@ def unfinished_of(path: Path) -> Path:
 
 @contextmanager
 def whole(path: Path, before: Callable[[Path], None] | None = None) -> Iterator[io.BufferedWriter]:
-    """Open a file that replaces ``path`` once all is written; until then the old one stays.
-
-    ``before`` gets the path of the written file, just before it is moved into place.
-    """
+    """Open a file that replaces ``path`` once all is written; ``before`` gets its path just before that."""
     unfinished = unfinished_of(path)
     with writing(path):
         try:
@@ -86,10 +80,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise StoreError if the path is a symbolic link.
-
-    A folder may come from anyone, and its links may lead to the user's own files.
-    """
+    """Raise StoreError for a symbolic link: a folder may come from anyone, and its links lead anywhere."""
     if path.is_symlink():
         raise StoreError(
             f"{path} is a link to another place, and nothing of a run is written or removed there; put what it leads "
@@ -98,10 +89,7 @@ def refuse_link(path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str | None:
-    """Return a file's SHA-256, cached while the file is unchanged; None if there is none.
-
-    Links are followed. What is not a file gives :data:`NO_FILE`: a pipe is not waited for.
-    """
+    """Return a file's SHA-256, cached while it is unchanged; None if absent, :data:`NO_FILE` for a pipe or folder."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return NO_FILE

@@ -28,8 +28,7 @@ from audit.runs.files import NO_FILE, refuse_link, sha256_of, sync_folder, unfin
 from audit.runs.told import FILE as FILE
 from audit.runs.told import OTHER_LINE_ENDS, LedgerSummary, read_ledger
 
-ASIDE: Final = ".publishing"
-"""Where a whole analysis is written before it replaces an earlier one."""
+ASIDE: Final = ".publishing"  # where a whole analysis is written before it replaces an earlier one
 GENERATION: Final = "tables/generation.txt"
 """Identifies the analysis that the tables beside it belong to, as the manifest and the page do."""
 _MADE: Final = re.compile(
@@ -47,14 +46,12 @@ _READ: Final = (
     "key.csv", "sides.csv", "questions.yaml",
 )  # fmt: skip
 """Glob patterns of files that a folder may contain. Others are ignored."""
-PLACES: Final = tuple(sorted({pattern.rpartition("/")[0] or "." for pattern in _READ}))
-"""The folders of these files."""
+PLACES: Final = tuple(sorted({pattern.rpartition("/")[0] or "." for pattern in _READ}))  # the folders of these files
 _SHOWN: Final = ("tables/*.csv", "figures/*.svg", "figures/*.png", "figures/*.pdf")
 """Files that a reader would take for part of an analysis."""
 _SET_ASIDE: Final = re.compile(r"prompts\.json\.gz|(given|manipulation)\.parquet|stages(\.parquet|/.*)|scores/.*\.json")
 """Files that `audit recover` handles and that the run's command does not collect anew while answers exist."""
-JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")
-"""Files that a judge is asked for anew if they are gone."""
+JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")  # files that a judge is asked for anew if gone
 _ASKED_ANEW: Final = re.compile(
     r"(ratings|replies|answers|judged|elicitation_sample|asked_again|asked_in_\w+)(/.*)?(\.parquet)?"
     r"|scores/[^/]+/(part-.*|scores\.parquet)"
@@ -69,15 +66,12 @@ _NOT_MADE: Final = "was not made by this run's analysis"
 
 @dataclass(frozen=True)
 class LedgerDifferences:
-    """How a folder differs from its ledger, by file name.
-
-    ``foreign`` files would be read but were not stored. ``ledger`` says what is wrong with the ledger itself.
-    """
+    """How a folder differs from its ledger, by file name."""
 
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
-    foreign: tuple[str, ...] = ()
-    ledger: str = ""
+    foreign: tuple[str, ...] = ()  # would be read but were not stored
+    ledger: str = ""  # what is wrong with the ledger itself
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.gone or self.foreign or self.ledger)
@@ -94,8 +88,7 @@ class LedgerDifferences:
 def faults_of(folder: Path, *, made: bool = False, needed: bool = False) -> LedgerDifferences:
     """Return how a folder differs from its ledger; no faults without a ledger unless one is ``needed``.
 
-    The process that holds the folder may write to it meanwhile. ``made`` includes tables, figures and pages, which can
-    be made again.
+    The process that holds the folder may write to it meanwhile. ``made`` includes tables, figures and pages.
     """
     return _held_against(folder, made=made, needed=needed)[0]
 
@@ -160,10 +153,7 @@ class Checked:
 
 
 def check(folder: Path, *, needed: bool = False, may_lack: Callable[[str], bool] | None = None) -> Checked:
-    """Raise StoreError if stored files differ from the ledger; the message names the first and its remedy.
-
-    ``may_lack`` tells whether a missing file is allowed.
-    """
+    """Raise StoreError if stored files differ from the ledger; the message names the first and its remedy."""
     found, told = _held_against(folder, made=False, needed=needed)
     lacking = tuple(name for name in found.gone if may_lack is not None and may_lack(name))
     found = LedgerDifferences(
@@ -228,38 +218,18 @@ def asked_anew(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Story:
-    """What a folder's ledger records.
+    """What a folder's ledger records."""
 
-    Attributes
-    ----------
-    files
-        SHA-256 by name of the files that should be there.
-    was
-        The same of all files that ever were: consolidated parts are no longer in ``files``.
-    n_lines
-        Lines of the ledger.
-    taken_over
-        Names of files that were there when the ledger was begun; their earlier history is unknown.
-    accepted
-        Names of files that were changed, gone or foreign and were accepted.
-    anew
-        Names of parts that were stored more than once, with other answers each time.
-    """
-
-    files: Mapping[str, str]
-    was: Mapping[str, str]
+    files: Mapping[str, str]  # SHA-256 by name of the files that should be there
+    was: Mapping[str, str]  # SHA-256 of all files that ever were; consolidated parts are no longer in `files`
     n_lines: int
-    taken_over: tuple[str, ...]
-    accepted: tuple[str, ...]
-    anew: tuple[str, ...]
+    taken_over: tuple[str, ...]  # files that were there when the ledger was begun; their earlier history is unknown
+    accepted: tuple[str, ...]  # files that were changed, gone or foreign and were accepted
+    anew: tuple[str, ...]  # parts that were stored more than once, with other answers each time
 
 
 def check_made(folder: Path, name: str, *, remedy: str) -> str:
-    """Return the generation of a table or page, or raise StoreError if the last analysis did not write it so.
-
-    Empty if the folder has no ledger that knows the file. The error also covers an analysis that has not fully replaced
-    the earlier one. ``remedy`` says how to make the file again.
-    """
+    """Return the generation of a table or page; StoreError if the last analysis did not write it so, or not fully."""
     try:
         told = read_ledger(folder)
         if told is None or told.fault or not any(is_made(each) and told.knows(each) for each in told.files):
@@ -294,10 +264,10 @@ def story_of(folder: Path) -> Story | None:
 
 
 class Ledger:
-    """The ledger of one folder, through which all its files are written.
+    """The ledger of one folder, through which all its files are written, by one process at a time.
 
-    Only one process at a time may write. ``kept=False`` writes files without a ledger, for folders that collect
-    nothing; ``confirms=False`` lets :meth:`confirm` pass everything, for commands that look for damage.
+    ``kept=False`` writes files without a ledger, for folders that collect nothing; ``confirms=False`` lets
+    :meth:`confirm` pass everything, for commands that look for damage.
     """
 
     def __init__(self, folder: Path, *, kept: bool = True, confirms: bool = True) -> None:
@@ -362,11 +332,10 @@ class Ledger:
         return sorted(there | said)
 
     def publish(self, files: Mapping[str, bytes], *, instead_of: Iterable[str], generation: str) -> None:
-        """Replace an earlier analysis's files, all or none.
+        """Replace an earlier analysis's files, all or none; on StoreError (disk full, not writable) they stay.
 
         The new files are written aside first. If a process is killed while they are moved into place, the next one to
-        enter the folder finishes that. Files in ``instead_of`` that are not in ``files`` are removed. On StoreError
-        (disk full, not writable) the earlier analysis stays.
+        enter the folder finishes that. Files in ``instead_of`` that are not in ``files`` are removed.
         """
         aside = self._folder / ASIDE
         going = {name: None for name in instead_of if name not in files}
@@ -427,19 +396,12 @@ class Ledger:
             self._close()
 
     def take_over(self) -> None:
-        """Begin the ledger of a folder from an earlier version, with the files as they are.
-
-        Writes nothing if the folder has no files to record.
-        """
+        """Begin the ledger of a folder from an earlier version, with the files as they are, if it has any."""
         if files := self._as_they_are(stored_in(self._folder)):
             self._append({"files": files, "taken_over": True})
 
     def accept(self, faults: LedgerDifferences, others: Iterable[str] = ()) -> None:
-        """Accept files although they differ from what was stored, and record that.
-
-        An unreadable ledger is kept beside a new one with all files as they are. ``others`` are accepted files yet to
-        be written.
-        """
+        """Accept files although they differ from what was stored, and record that; an unreadable ledger is kept."""
         path = self._folder / FILE
         names = [*faults.changed, *faults.gone, *faults.foreign, *others]
         if faults.ledger:
@@ -464,10 +426,7 @@ class Ledger:
         return files
 
     def confirm(self, name: str) -> None:
-        """Raise StoreError if a file just read differs from what was stored; without a ledger, do nothing.
-
-        The process that holds the folder may write to it meanwhile.
-        """
+        """Raise StoreError if a file just read differs from what was stored; without a ledger, do nothing."""
         if not self._confirms:
             return
         while True:

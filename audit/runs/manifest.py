@@ -39,8 +39,7 @@ SCHEMA_VERSION: Final = 1
 FILE: Final = "manifest.json"
 COPY: Final = "manifest.copy.json"
 """A copy in a run's folder, written before the manifest itself; ``audit recover`` restores the manifest from it."""
-_COLLECTED: Final = ("ratings", "replies", "answers")
-"""Folders of a run's rows; ``.parquet`` files have the same names."""
+_COLLECTED: Final = ("ratings", "replies", "answers")  # folders of a run's rows; `.parquet` files have the same names
 _DOES: Final = "restores it from its copy, or saves what was collected"
 _FIRST: Final = "intensity"
 """The task of a manifest that names none: from an earlier version, or of ratings that another tool collected."""
@@ -52,8 +51,7 @@ _OF_RUNS: Final = {
 """Folders made of several runs, by the manifest's ``kind``."""
 _NEEDED: Final = ("n_prompts", "shard_size")
 """Fields that every version wrote, and without which a run can be neither read nor continued."""
-_MOST: Final = 10**12
-"""More prompts than any run has."""
+_MOST: Final = 10**12  # more prompts than any run has
 _SHOULD_BE: Final = (("int", "a number"), ("float", "a number"), ("str", "text"), ("bool", "true or false"),
                      ("list", "a list"), ("tuple", "a list"), ("is_instance", "a path"))  # fmt: skip
 """Expected type in words, by the beginning of pydantic's error type."""
@@ -62,15 +60,11 @@ Count: TypeAlias = Annotated[int, Field(strict=True)]
 Points: TypeAlias = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
 """A number as in the file: 0 does not become 0.0, which tables would show."""
 Words: TypeAlias = Mapping[str, str]
-_OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Dimension → term or group → text."""
+_OfTerms: TypeAlias = Mapping[str, Mapping[str, str]]  # dimension → term or group → text
 
 
 class ComparedWords(dict[str, str]):
-    """Stems by term, from an earlier version: terms without one share a stem if their letters are alike.
-
-    Kept so that runs of those versions give the same numbers. Now every stem is stated where it is needed.
-    """
+    """Stems by term, from a version that compared words; kept so that its runs give the same numbers."""
 
 
 class ManifestError(AuditError, KeyError):
@@ -111,15 +105,12 @@ class _ManifestPart(BaseModel):
 
 
 class Elsewhere(_ManifestPart):
-    """Answers collected by another stack: its name, as the user gave it, and the number of prompts without an answer.
+    """Answers collected by another stack, and the number of prompts without an answer."""
 
-    ``n_unsigned`` counts texts that nothing marks as complete or cut.
-    """
-
-    by: str = ""
+    by: str = ""  # the stack, as the user gave it
     n_without_text: Count = 0
     n_without_line: Count = 0
-    n_unsigned: Count = 0
+    n_unsigned: Count = 0  # texts that nothing marks as complete or cut
 
 
 class RecordedServer(_ManifestPart):
@@ -131,23 +122,18 @@ class RecordedServer(_ManifestPart):
 
 
 class Model(_ManifestPart):
-    """The model that was asked: its card, its path and the SHA-256 of its files by name.
-
-    ``parameters`` and ``weights_bytes`` are 0 if not recorded, see :func:`.model_size`. ``elsewhere`` is
-    None unless another stack asked the model. ``not_checked`` is the reason why a command that found nothing left to
-    ask could not check that the model is unchanged.
-    """
+    """The model that was asked; a count is 0 if it was not recorded."""
 
     card: str = Field(default="", alias="name")
     path: str = ""
     revision: str = ""
     dtype: str = ""
     server: RecordedServer = RecordedServer()
-    files: Words = {}
+    files: Words = {}  # SHA-256 by name
     parameters: Count = 0
     weights_bytes: Count = 0
-    elsewhere: Elsewhere | None = None
-    not_checked: str = ""
+    elsewhere: Elsewhere | None = None  # None unless another stack asked the model
+    not_checked: str = ""  # why a command that found nothing left to ask could not check that the model is unchanged
 
     @property
     def name(self) -> str:
@@ -411,18 +397,14 @@ class Timings(_ManifestPart):
 
 
 class RecordedCheck(_ManifestPart):
-    """A check asked besides the ratings: what was varied, what limits the sample, why it was not made.
-
-    ``n_wanted`` is the least number of narratives for the check, ``n_available`` the number in the source; both are 0
-    from earlier versions.
-    """
+    """A check asked besides the ratings."""
 
     n_prompts: Count = 0
-    n_wanted: Count = 0
-    n_available: Count = 0
-    varied: str = ""
+    n_wanted: Count = 0  # narratives that the check needs at least; 0 from earlier versions
+    n_available: Count = 0  # narratives in the source; 0 from earlier versions
+    varied: str = ""  # what was varied
     notes: Words = {}
-    refused: str = ""
+    refused: str = ""  # why it was not made
 
 
 class Noise(_ManifestPart):
@@ -524,56 +506,23 @@ class _Written(_ManifestPart):
 
 
 class Manifest(_Written):
-    """What a run is and what became of it. If not recorded, text is empty and a count is 0.
+    """What a run is and what became of it. If not recorded, text is empty and a count is 0."""
 
-    Attributes
-    ----------
-    status
-        ``running`` or ``complete``.
-    ledger
-        1 if the folder has a ledger of its files, see :mod:`audit.runs.ledger`.
-    generation, analysed_by
-        Short hash of what the tables and the page were made from, and the packages that computed them; see
-        :meth:`audit.runs.store.RunFolder.stamped`.
-    digest
-        SHA-256 of what was asked and answered when the page was made; see :mod:`audit.runs.digest`.
-    accepted
-        Names of stored files that had changed and were accepted as they are.
-    command, report_command, preset
-        The command of the run, of a later analysis with other settings, and the experiment's name.
-    started
-        ISO 8601.
-    n_prompts, shard_size
-        Prompts of the whole run and of one shard.
-    inventory
-        None unless the run filled in a questionnaire.
-    dimensions, placebo, pairs_drawn
-        All dimensions, in order; those made of invented groups; and those that asked about a random draw of pairs for
-        each narrative, so that other pairs are missing by design.
-    clusters, stems, cues
-        By dimension: each group's cultural cluster, each term's stem, and how a term tells its group.
-    stems_stated
-        Whether ``stems`` has every stem that marks a repeated word. False in manifests of earlier versions, which
-        compared words: then ``stems`` has :class:`ComparedWords`.
-    scorers, wanted, absent
-        Scorers that ran, scorers asked for, and the reason why one could not run.
-    diversity
-        Whether words are counted over all replies.
-    epitome_labels
-        Levels of people's replies: narrative → mechanism → level.
-    """
-
-    status: str = ""
-    ledger: Count = 0
+    status: str = ""  # running or complete
+    ledger: Count = 0  # 1 if the folder has a ledger of its files, see audit.runs.ledger
+    # short hash of what the tables and the page were made from, and the packages that computed them; see
+    # audit.runs.store.RunFolder.stamped
     generation: str = ""
     analysed_by: Words = {}
-    digest: str = ""
-    accepted: tuple[str, ...] = ()
+    digest: str = ""  # SHA-256 of what was asked and answered when the page was made; see audit.runs.digest
+    accepted: tuple[str, ...] = ()  # names of stored files that had changed and were accepted as they are
+    # the command of the run, of a later analysis with other settings, and the experiment's name
     command: str = ""
     report_command: str = ""
     preset: str = ""
-    started: str = ""
+    started: str = ""  # ISO 8601
     n_sessions: Count = 0
+    # prompts of the whole run and of one shard
     n_prompts: Count = 0
     shard_size: Count = 0
     seed: Count = 0
@@ -582,13 +531,19 @@ class Manifest(_Written):
     elicitation: RecordedElicitation = RecordedElicitation()
     scale: RecordedScale = RecordedScale()
     task: RecordedTask = RecordedTask(kind=_FIRST)
-    inventory: RecordedInventory | None = None
+    inventory: RecordedInventory | None = None  # None unless the run filled in a questionnaire
     language: Language = Language()
     stimuli: Stimuli = Stimuli()
     prompt: PromptAsked = PromptAsked()
     strategy: RecordedStrategy = RecordedStrategy()
+    # dimensions, placebo, pairs_drawn: all dimensions, in order; those made of invented groups; and those that asked
+    # about a random draw of pairs for each narrative, so that other pairs are missing by design
     dimensions: tuple[str, ...] = ()
+    # clusters, stems, cues: by dimension: each group's cultural cluster, each term's stem, and how a term tells its
+    # group
     clusters: _OfTerms = {}
+    # Whether stems has every stem that marks a repeated word. False in manifests of earlier versions, which compared
+    # words: then stems has ComparedWords.
     stems_stated: bool = False
     stems: _OfTerms = Field(default={}, validate_default=True)
     cues: _OfTerms = {}
@@ -604,11 +559,12 @@ class Manifest(_Written):
     checks: Mapping[str, RecordedCheck] = {}
     noise: Noise = Noise()
     noise_formats: Mapping[str, Noise] = {}
+    # scorers that ran, scorers asked for, and the reason why one could not run
     scorers: Mapping[str, Scored] = {}
     wanted: tuple[str, ...] = ()
     absent: Words = {}
-    diversity: bool = False
-    epitome_labels: Mapping[str, Mapping[str, Count]] = {}
+    diversity: bool = False  # whether words are counted over all replies
+    epitome_labels: Mapping[str, Mapping[str, Count]] = {}  # levels of people's replies: narrative → mechanism → level
     people: People = People()
     human: Human = Human()
     emotions: EmotionsRead = EmotionsRead()
@@ -637,10 +593,9 @@ class Manifest(_Written):
     def read(cls, folder: Path, *, file: str = FILE, check: bool = True) -> Self:
         """Read a run folder's manifest and check the stored files against the ledger.
 
-        ``accepted`` includes changed files that were accepted since the last analysis. ``file`` may be the manifest's
-        copy; ``check=False`` skips the ledger. Raises DamagedError if the manifest is missing, unreadable or damaged,
-        and StoreError if this is no run folder, the manifest is of a later version, or a stored file was changed, lost
-        or swapped.
+        ``accepted`` includes changed files that were accepted since the last analysis. Raises DamagedError if the
+        manifest is missing or damaged, StoreError if this is no run folder, a later version's, or a stored file was
+        changed, lost or swapped.
         """
         path = folder / file
         try:
@@ -675,10 +630,7 @@ class Manifest(_Written):
         return manifest.checked(folder)[0] if check else manifest
 
     def checked(self, folder: Path, *, may_lack: Callable[[str], bool] | None = None) -> tuple[Self, tuple[str, ...]]:
-        """Check a run's files against its ledger; return the manifest with accepted files, and the names of lost ones.
-
-        ``may_lack`` tells whether a stored file may be missing. Any other fault raises StoreError.
-        """
+        """Check a run's files against its ledger; return the manifest with accepted files, and the lost ones."""
         found = ledger.check(folder, needed=bool(self.ledger), may_lack=may_lack)
         return self.accepting(found.accepted), found.lacking
 

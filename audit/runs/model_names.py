@@ -22,8 +22,7 @@ _EMBEDDED: Final = "embedded:"
 _HUB_ID: Final = re.compile(r"(?!\.)[\w.-]+/[\w.-]+")
 _IN_CACHE: Final = re.compile(r"models--([\w.-]+?)--([\w.-]+)/snapshots/[^/]+/*\Z")
 """A folder of the hub's cache: its last part is a commit, which names no model."""
-_LONGEST: Final = 80
-"""Characters of the name to show; the manifest's ``model.path`` has all."""
+_LONGEST: Final = 80  # characters of the name to show; the manifest's `model.path` has all
 
 
 def model_name(
@@ -31,18 +30,9 @@ def model_name(
 ) -> str:
     """Return a model's display name: one line that is safe on any page, terminal or file.
 
-    Parameters
-    ----------
-    card
-        The card's name, ``model.name``, which a user may have set. Shown only if no packaged card has it.
-    path
-        ``model.path``. Empty if unknown; then the card's name is all there is.
-    is_hub_id
-        Whether ``path`` is a hub id; None decides by its form.
-    server
-        For a server's model: ``base_url`` and, if stated, ``id`` and ``root``.
-    full
-        Whether to add the model that the server states. Without it all versions there have one name.
+    ``card`` is shown only if no packaged card has that name. ``path`` may be empty; ``is_hub_id`` None decides by its
+    form. ``server`` has ``base_url`` and, if stated, ``id`` and ``root``. ``full`` adds the model that the server
+    states; without it all versions there have one name.
 
     Examples
     --------

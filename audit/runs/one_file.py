@@ -18,8 +18,7 @@ from audit.tables.base import Table, Type
 from audit.tables.spreadsheets import as_it_was
 from stimuli.files import read_file
 
-_READ_AS: Final[dict[Type, type]] = {Type.INT64: np.int64, Type.FLOAT: np.float64}
-"""Types of CSV columns; others are text."""
+_READ_AS: Final[dict[Type, type]] = {Type.INT64: np.int64, Type.FLOAT: np.float64}  # of CSV columns; others are text
 
 
 class OneFile:

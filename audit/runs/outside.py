@@ -33,8 +33,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-METHOD: Final = "outside"
-"""Elicitation method in the manifest for ratings that we did not collect."""
+METHOD: Final = "outside"  # elicitation method in the manifest for ratings that we did not collect
 ABSENT: Final = {"dimension": "identity", "variant": "outside", "emotion": "not given"}
 """Values of columns that the ratings file lacks."""
 
@@ -44,51 +43,34 @@ _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
 _NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped", "pruned_points")
 """Numeric columns that another tool does not provide."""
-DEFAULT_ENDS: Final = (0.0, 100.0)
-"""Scale assumed if none is given; the ratings must then reach both ends."""
+DEFAULT_ENDS: Final = (0.0, 100.0)  # scale assumed if none is given; the ratings must then reach both ends
 CODES: Final = (-1.0, -2.0, -7.0, -8.0, -9.0, -77.0, -88.0, -98.0, -99.0, -999.0, -9999.0, 999.0, 9999.0)
 """Numbers that other tools write for a missing rating. They count as codes only if the scale does not reach them."""
-_ALSO: Final = ("intensity",)
-"""Other names for ``rating``; our own exports use this one."""
-_SHOWN: Final = 3
-"""Further faulty rows named in a message."""
-_PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")
-"""Columns that identify a prompt."""
+_ALSO: Final = ("intensity",)  # other names for `rating`; our own exports use this one
+_SHOWN: Final = 3  # further faulty rows named in a message
+_PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")  # columns that identify a prompt
 
 
 @dataclass(frozen=True, eq=False)
 class OutsideRatings:
-    """Another tool's ratings in our form, and the files they came from.
+    """Another tool's ratings in our form, and the files they came from."""
 
-    Attributes
-    ----------
-    ratings
-        Columns of :data:`audit.tables.ratings.RATINGS` in file order, typed as in a run folder. ``response`` is empty
-        and what the other tool does not provide (``number_mass``, ``mode``, ``spread``, tokens) is missing.
-    low, high
-        Ends of the rating scale, in points.
-    missing
-        Codes for a missing rating, without duplicates and in a fixed order, so that the order given does not matter.
-    n_missing_codes
-        Ratings that were one of these codes.
-    stems
-        Dimension → term → stem, as far as the groups file gives stems.
-    status_given
-        Whether the ratings file has a column ``status``. Without one a missing rating counts as unparseable, though it
-        may have been a refusal.
-    """
-
+    # The columns of RATINGS, in file order. response is empty, and what the other tool does not provide (number_mass,
+    # mode, spread, tokens) is missing.
     ratings: pd.DataFrame
-    low: float
+    low: float  # the scale's ends, in points
     high: float
+    # Codes for a missing rating, without duplicates and in a fixed order, so that the order given does not matter.
     missing: tuple[float | str, ...]
-    n_missing_codes: int
+    n_missing_codes: int  # ratings that were one of these codes
     ratings_path: Path
     groups_path: Path
     ratings_sha256: str
     groups_sha256: str
+    # Whether the file has a column status. Without one a missing rating counts as unparseable, though it may have been
+    # a refusal.
     status_given: bool
-    stems: Mapping[str, Mapping[str, str]]
+    stems: Mapping[str, Mapping[str, str]]  # dimension → term → stem, as far as the groups file gives stems
 
 
 def read_outside(
@@ -101,28 +83,19 @@ def read_outside(
 ) -> OutsideRatings:
     """Read and check ratings that another tool collected.
 
-    Parameters
-    ----------
-    ratings
-        A table with one row a prompt: delimited text, a spreadsheet, JSON lines, Parquet or SPSS's ``.sav``. Columns:
-        ``perceiver`` and ``experiencer`` (terms), ``narrative_id``, and ``rating`` (or ``intensity``) in points. A
-        missing rating is empty or a usual mark such as ``NA``. Optional: ``dimension``, ``variant``, ``emotion`` (one
-        for each narrative) and ``status`` (see :class:`audit.tables.ratings.Status`). Other columns are ignored.
-    groups
-        A file of the same kinds with the columns ``term`` and ``group``, and ``dimension`` if a term's group depends on
-        it. The group ``unspecified`` is the baseline. A column ``stem`` says which terms share a stem; where it is
-        absent or empty, terms with a word in common count as one stem (:meth:`audit.statistics.echo.Overlap.of`). Terms
-        that no rating has are ignored.
-    low, high
-        Ends of the rating scale, in points. If None, 0 and 100, and the ratings must reach them: ratings from 1 to 7 do
-        not prove a scale from 1 to 7.
-    missing
-        Codes for a refusal or no answer. A rating equal to one of the numbers is missing: it keeps its ``status`` if
-        the file has one, and is unparseable otherwise, like an empty cell. A text stands for an empty cell in every
-        column.
+    ``ratings`` has one row a prompt: delimited text, a spreadsheet, JSON lines, Parquet or SPSS's ``.sav``, with
+    ``perceiver`` and ``experiencer`` (terms), ``narrative_id``, and ``rating`` (or ``intensity``) in points. Optional:
+    ``dimension``, ``variant``, ``emotion`` (one for each narrative) and ``status``. A missing rating is empty or a
+    usual mark such as ``NA``.
 
-    Notes
-    -----
+    ``groups`` has ``term`` and ``group``, ``dimension`` if a term's group depends on it, and ``stem`` to say which
+    terms share a stem; where it is absent or empty, terms with a word in common count as one
+    (:meth:`audit.statistics.echo.Overlap.of`). The group ``unspecified`` is the baseline.
+
+    If ``low`` and ``high`` are None, they are 0 and 100, and the ratings must reach them: ratings from 1 to 7 do not
+    prove a scale from 1 to 7. ``missing`` has codes for a refusal or no answer: a number leaves the row its ``status``,
+    or makes it unparseable like an empty cell; a text stands for an empty cell in every column.
+
     Column names are compared without case and surrounding blanks. Labels keep their case and lose surrounding blanks. A
     CSV line may be shorter than the header, since spreadsheets omit empty cells at the end.
     """
@@ -162,31 +135,16 @@ def read_outside(
 
 
 def ratings_table(
+    # dimension, variant, narrative_id, emotion, perceiver, experiencer: shape (n,) each
     labels: Mapping[str, pd.Categorical],
-    sides: Sequence[npt.NDArray[Any]],
+    sides: Sequence[npt.NDArray[Any]],  # their groups, as indices into groups: shape (n,) each
     groups: Sequence[str],
     *,
-    intensity: FloatArray,
-    status: npt.NDArray[np.int8],
-    first: int = 0,
+    intensity: FloatArray,  # shape (n,), in points; NaN if there is no rating
+    status: npt.NDArray[np.int8],  # shape (n,), indices into the statuses
+    first: int = 0,  # prompt_index of the first row
 ) -> pd.DataFrame:
-    """Return another tool's ratings as a table with the columns of :data:`audit.tables.ratings.RATINGS`.
-
-    Parameters
-    ----------
-    labels
-        Shape (n,) each: ``dimension``, ``variant``, ``narrative_id``, ``emotion``, ``perceiver`` and ``experiencer``.
-    sides
-        Groups of each row's perceiver and experiencer, as indices into ``groups``: shape (n,) each.
-    groups
-        Group names; ``unspecified`` is the baseline.
-    intensity
-        Shape (n,), in points; NaN if there is no rating.
-    status
-        Shape (n,), indices into the statuses.
-    first
-        ``prompt_index`` of the first row.
-    """
+    """Return another tool's ratings, n rows, as a table with the columns of :data:`audit.tables.ratings.RATINGS`."""
     unspecified = groups.index(UNSPECIFIED) if UNSPECIFIED in groups else -1
     baseline = (sides[0] == unspecified) | (sides[1] == unspecified)
     same = (sides[0] == sides[1]) & ~baseline
@@ -209,11 +167,7 @@ def ratings_table(
 
 
 def describe_outside(outside: OutsideRatings, *, command: str, seed: int = 0, model: str | None = None) -> Manifest:
-    """Return the manifest of a run folder with outside ratings.
-
-    ``model`` None names the model after the ratings file. All ratings make one shard. The analysis adds ``counts`` and
-    ``config.statistics``. Engine, hardware and timings are unknown and left out.
-    """
+    """Return the manifest of a run folder with outside ratings, in one shard; what is unknown is left out."""
     ratings = outside.ratings
     return outside_manifest(
         command=command,
@@ -254,11 +208,7 @@ def outside_manifest(
     n_missing_codes: int,
     files: Mapping[str, Any],
 ) -> Manifest:
-    """Return the manifest of a run folder whose ratings were read, not collected.
-
-    ``scale`` is in points. ``emotions`` is ``not given`` alone if the file has none. ``files`` has ``ratings`` and
-    ``groups``, each with its ``_sha256``, and ``status_given``.
-    """
+    """Return the manifest of a run folder whose ratings were read, not collected."""
     time, given = now(), list(emotions) != [ABSENT["emotion"]]
     ends = {"low": scale[0], "high": scale[1]}
     # Left out if there are no codes, so that folders of earlier versions keep their identity.

@@ -25,12 +25,9 @@ _ARROW: Final = {
     Type.INT64: pa.int64(),
     Type.FLOAT: pa.float64(),
 }
-_VERSION: Final = b"audit.table_version"
-"""Metadata key for the version of the file's table; older files have none."""
-_COPY: Final = "manifest.copy.json"
-"""A file that only run folders have, see :data:`audit.runs.manifest.COPY`."""
-A_PART: Final = "that part"
-"""What is collected anew if one of many files is lost."""
+_VERSION: Final = b"audit.table_version"  # metadata key for the version of the file's table; older files have none
+_COPY: Final = "manifest.copy.json"  # a file that only run folders have, see audit.runs.manifest.COPY
+A_PART: Final = "that part"  # what is collected anew if one of many files is lost
 Rows: TypeAlias = Sequence[Mapping[str, object]] | Mapping[str, Sequence[object]] | pd.DataFrame
 """Rows of a table, its columns, or a DataFrame, to be written."""
 

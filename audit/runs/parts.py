@@ -44,20 +44,15 @@ from audit.tables.base import Table
 from audit.tables.json_text import parse_json
 from stimuli.files import open_file, read_file
 
-_PARTS: Final = b"audit.parts"
-"""Metadata key for ``[[name, n_rows, SHA-256 of the part's file], …]``, as JSON."""
-_PARTS_SHA256: Final = b"audit.parts_sha256"
-"""Metadata key for the SHA-256 of the parts' files, one after another."""
+_PARTS: Final = b"audit.parts"  # metadata key for `[[name, n_rows, SHA-256 of the part's file], …]`, as JSON
+_PARTS_SHA256: Final = b"audit.parts_sha256"  # metadata key for the SHA-256 of the parts' files, one after another
 _DATA_SHA256: Final = b"audit.data_sha256"
 """Metadata key for the SHA-256 of the file's bytes before the footer: shows whether the above still holds."""
-_COUNTS: Final = b"audit.counts"
-"""Metadata key for counts kept beside parts: by part name, as JSON."""
-_ALL: Final = "all of it"
-"""What is collected anew if a consolidated file is lost."""
+_COUNTS: Final = b"audit.counts"  # metadata key for counts kept beside parts: by part name, as JSON
+_ALL: Final = "all of it"  # what is collected anew if a consolidated file is lost
 _PART: Final = re.compile(r"part-(\d{6})(-\d{2})?")
 _N_ROWS: Final = 2**16
-_N_BYTES: Final = 2**26
-"""Limits of a row group: this many rows or bytes in memory, whichever is less."""
+_N_BYTES: Final = 2**26  # limits of a row group: this many rows or bytes in memory, whichever is less
 
 Counts: TypeAlias = Mapping[str, Mapping[str, float]]
 """Counts kept beside a part, see :class:`audit.tasks.measures.base.Counting`."""
@@ -66,27 +61,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class _Consolidated:
-    """An open consolidated file and its metadata.
-
-    Attributes
-    ----------
-    places
-        Rows of each part, by name, in file order.
-    sha256_of
-        SHA-256 of each part's file, by name.
-    sha256
-        SHA-256 of all parts' files, one after another.
-    data_sha256
-        SHA-256 of this file's own bytes before the footer; empty or different if other data were written since.
-    counts
-        Counts kept beside parts, by part name.
-    """
+    """An open consolidated file and its metadata."""
 
     file: pq.ParquetFile
-    places: Mapping[str, range]
-    sha256_of: Mapping[str, str]
-    sha256: str
-    data_sha256: str
+    places: Mapping[str, range]  # rows of each part, by name, in file order
+    sha256_of: Mapping[str, str]  # of each part's file, by name
+    sha256: str  # of all parts' files, one after another
+    data_sha256: str  # of this file's bytes before the footer; different if other data were written since
     counts: Mapping[str, Counts]
 
     @classmethod
@@ -121,11 +102,7 @@ def part_name(number: int, stage: int | None = None) -> str:
 
 
 class Parts:
-    """One table of a folder, in parts or consolidated. ``name`` is the consolidated file's.
-
-    Only one process may write; others can read even while it consolidates. ``table`` None means that the content is
-    unknown: parts can then be named but not read.
-    """
+    """One table of a folder, in parts or consolidated; one process may write while others read."""
 
     def __init__(self, root: Path, folder: str, file: str, table: Table | None, ledger: Ledger) -> None:
         self.name = file
@@ -221,10 +198,7 @@ class Parts:
             self._write(self._beside(), without=name)
 
     def consolidate(self) -> None:
-        """Write all parts into one file, then remove them.
-
-        It may be interrupted at any moment and repeated: no row is lost. On StoreError the parts stay.
-        """
+        """Write all parts into one file, then remove them; safe to interrupt and repeat at any moment."""
         beside = self._beside()
         with self._consolidated() as there:
             new = [path for name, path in beside.items() if not _is_of(path, name, there)]

@@ -32,19 +32,14 @@ from stimuli.pairs import Mask
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 from stimuli.strategies import Examples, Stage, Strategy
 
-FILE: Final = "prompts.json.gz"
-"""The file's name in a run's folder."""
+FILE: Final = "prompts.json.gz"  # the file's name in a run's folder
 _FORMAT: Final = 1
-_LONGEST: Final = 2**28
-"""Bytes of a run's unpacked prompts, at most: a hundred times those of the study's 6,050 narratives."""
+_LONGEST: Final = 2**28  # bytes of unpacked prompts, at most: a hundred times those of the study's 6,050 narratives
 
 
 @dataclass(frozen=True)
 class PromptsAsked:
-    """The prompts of a run.
-
-    ``grid`` has narratives only in the wording shown; ``strategy`` has the calls of each prompt.
-    """
+    """The prompts of a run."""
 
     grid: PromptGrid
     strategy: Strategy
@@ -132,9 +127,7 @@ def _plain_identity(identity: Identity) -> dict[str, Any]:
 
 
 def _identity(kept: dict[str, Any]) -> Identity:
-    return Identity(
-        **{**kept, "groups": tuple(kept["groups"]), "forms": tuple(map(tuple, kept.get("forms", ())))},
-    )
+    return Identity(**{**kept, "groups": tuple(kept["groups"]), "forms": tuple(map(tuple, kept.get("forms", ())))})
 
 
 def _dimension(kept: dict[str, Any]) -> Dimension:

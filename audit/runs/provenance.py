@@ -41,30 +41,24 @@ READS: Final = "numbers and their ends"
 """What `expected` asks about. Runs of earlier versions name nothing, and took "723" for 72."""
 ADDED: Final = "added to what the chat template made"
 """Identity of ``engine.add_special_tokens``; without it nothing is named, as in earlier versions."""
-_NEW_TO_ELICITATION: Final = {"prefill": ""}
-"""Keys that earlier versions lacked, with the value at which a run counts as the same."""
-_SHARD_SIZES: Final = {"cpu": 128, "server": 1024}
-"""Prompts of a shard, by the engine's device; 4096 for others."""
+_NEW_TO_ELICITATION: Final = {"prefill": ""}  # new keys, with the value at which a run counts as the same
+_SHARD_SIZES: Final = {"cpu": 128, "server": 1024}  # prompts of a shard, by the engine's device; 4096 for others
 _WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
 """Engine settings of how a server is asked, or by which processes; answers do not depend on them."""
-_BATCH: Final = 50_000
-"""Prompts of a shard asked by batch: the most that one batch takes."""
+_BATCH: Final = 50_000  # prompts of a shard asked by batch: the most that one batch takes
 _MODEL_LETTERS: Final = 140
-_FOLDER_LETTERS: Final = 190
-"""Characters of a run folder's name without its hash, and of the model's part; file systems take 255."""
+_FOLDER_LETTERS: Final = 190  # of a run folder's name without its hash, at most; file systems take 255
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Elicitation settings of checks asked besides the ratings, which change no rating."""
 _SAME_DESIGN: Final = ("narratives", "stimuli", "seed", "engine", "model.name", "model.max_model_len")
 """Settings, or their prefixes, that may differ between runs whose ratings vary alike."""
-PLACES: Final = ("path", "own_identities")
-"""Stimuli keys that are paths; the content's hash replaces them."""
+PLACES: Final = ("path", "own_identities")  # stimuli keys that are paths; the content's hash replaces them
 TOLD: Final = (
     "placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms", "check_person", "missing",
     "pairs",
 )  # fmt: skip
 """Stimuli keys that the identities, the pairs and the narratives' hash replace."""
-_ALL_PAIRS: Final = "all"
-"""Pairs of runs that name no draw of pairs, as those of earlier versions."""
+_ALL_PAIRS: Final = "all"  # pairs of runs that name no draw of pairs, as those of earlier versions
 
 
 def grid_identity(grid: PromptGrid) -> dict[str, Any]:
@@ -197,10 +191,7 @@ def states_seen(manifest: Manifest) -> list[str]:
 
 
 def check_same_model(difference: Difference | str | None, path: Path) -> None:
-    """Raise StoreError if a folder's run has another model than the one asked for; None or "" means the same.
-
-    The remedy is not to leave ``run_dir`` out: a run's default folder does not depend on the model's files.
-    """
+    """Raise StoreError if a folder's run has another model than the one asked for; None or "" means the same."""
     if difference:
         raise StoreError(
             f"run_dir={path} holds answers of another model: {difference}; name another run_dir to ask this one; "
@@ -257,19 +248,9 @@ def shard_size_on(device: str) -> int:
 
 
 def describe_run(
-    plan: Planned,
-    model: Known,
-    *,
-    example: Mapping[str, Any],
-    given: Mapping[str, Any],
-    command: str,
+    plan: Planned, model: Known, *, example: Mapping[str, Any], given: Mapping[str, Any], command: str
 ) -> Manifest:
-    """Return a new run's manifest: everything known before it starts.
-
-    ``example`` is one prompt's last call, for the report: ``system``, ``user``, ``turns`` between them if any,
-    ``begun`` if the answer is begun, and the result of :func:`as_fed`. ``given`` says where the strategy's examples and
-    knowledge come from, see :func:`audit.asking.strategies.given.give`.
-    """
+    """Return a new run's manifest: everything known before it starts."""
     config, grid = plan.config, plan.grid
     facts = model.facts
     identity = plan.identity()
@@ -312,10 +293,7 @@ def describe_run(
 
 
 def as_fed(model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:
-    """Return an example as the model reads it, ``fed``, and the special tokens that the tokenizer adds.
-
-    For ``engine.add_special_tokens``. Raises ModelError if the engine has no tokenizer.
-    """
+    """Return an example as the model reads it, ``fed``, and the special tokens that the tokenizer adds."""
     from audit.engines.base import token_reader
 
     tokenizer = token_reader(model.engine, remedy="use engine.add_special_tokens=false").tokenizer

@@ -61,14 +61,10 @@ _OF_CHOICES: Final = frozenset(
         ledger.FILE,
     }
 )
-LEDGER: Final = 1
-"""Value of the manifest's ``ledger`` if the folder's files are in a ledger."""
-_BEGUN: Final = "part-begun.jsonl"
-"""File of a run folder with a server's answers to the part being asked."""
-_HASHED: Final = {"lines": "sha256"}
-"""Says in the file's first line that the other lines have hashes; earlier versions wrote none."""
-Kind: TypeAlias = Literal["ratings", "replies", "answers"]
-"""What a run collects; also the folder's name."""
+LEDGER: Final = 1  # value of the manifest's `ledger` if the folder's files are in a ledger
+_BEGUN: Final = "part-begun.jsonl"  # file of a run folder with a server's answers to the part being asked
+_HASHED: Final = {"lines": "sha256"}  # says in the first line that the others have hashes; earlier versions wrote none
+Kind: TypeAlias = Literal["ratings", "replies", "answers"]  # what a run collects; also the folder's name
 KINDS: Final[tuple[Kind, ...]] = ("ratings", "replies", "answers")
 
 
@@ -79,14 +75,10 @@ def _in_order(kept: tuple[str, Table]) -> tuple[bool, bool, str]:
 
 
 class _Folder:
-    """A folder of ours, held by one process at a time.
+    """A folder of ours, held by one process at a time."""
 
-    ``collects`` says whether it has files that cannot be made again, so that a ledger is kept; ``confirms`` whether
-    reads are checked against that ledger.
-    """
-
-    collects: ClassVar[bool] = True
-    confirms: ClassVar[bool] = True
+    collects: ClassVar[bool] = True  # whether it has files that cannot be made again, so that a ledger is kept
+    confirms: ClassVar[bool] = True  # whether reads are checked against that ledger
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -103,7 +95,6 @@ class _Folder:
             raise StoreError(f"run_dir={self.path} is a file; name a folder")
 
     def __enter__(self) -> Self:
-        """Create and lock the folder."""
         with writing(self.path):
             self._check()
             self.path.mkdir(parents=True, exist_ok=True)
@@ -122,7 +113,6 @@ class _Folder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Release the folder."""
         try:
             self._ledger.settle()
         except StoreError:
@@ -167,10 +157,7 @@ class _Folder:
                 shutil.rmtree(self.path / name)
 
     def consolidate(self, say: Callable[[str], None] | None = None) -> None:
-        """Write each table that is in parts into one file.
-
-        If that fails, the parts stay and ``say`` gets the reason; without ``say`` the StoreError is raised.
-        """
+        """Write each table that is in parts into one file; if that fails, ``say`` gets the reason."""
         try:
             for parts in self._tables():
                 parts.consolidate()
@@ -200,10 +187,7 @@ class _Folder:
         self._ledger.confirm(name)
 
     def _tables(self) -> Iterator[Parts]:
-        """Yield the tables that are collected in parts.
-
-        Raises StoreError for a stored Parquet file of no declared table: it would be silently left out.
-        """
+        """Yield the tables in parts; StoreError for a file of no declared table, which would be left out."""
         story = ledger.story_of(self.path)
         accepted = () if story is None else story.accepted
         stored = [name for name in ledger.stored_in(self.path) if name.endswith(".parquet") and name not in accepted]
@@ -217,10 +201,7 @@ class _Folder:
 
 
 class ComparisonFolder(_Folder):
-    """A folder made from several runs: nothing in it is collected, and all of it can be made again.
-
-    A context manager like :class:`RunFolder`.
-    """
+    """A folder made from several runs: nothing in it is collected, and all of it can be made again."""
 
     collects = False
     _manifest: type[OfRuns] = ComparisonManifest
@@ -239,10 +220,7 @@ class ComparisonFolder(_Folder):
 
 
 class JudgementFolder(ComparisonFolder):
-    """The folder in which a model compares two runs' replies; judged pairs are kept in parts.
-
-    Unlike its base class it collects: the judge's answers.
-    """
+    """The folder in which a model compares two runs' replies; it collects the judge's answers, in parts."""
 
     collects = True
     _manifest = JudgementManifest
@@ -270,11 +248,7 @@ class ChoicesFolder(ComparisonFolder):
 
 
 class RunFolder(_Folder):
-    """One run's folder, held by one process at a time.
-
-    A context manager: entering creates and locks the folder, leaving unlocks it, and so does dying. A complete run can
-    be read without entering, also on a read-only disk.
-    """
+    """One run's folder: entering creates and locks it, leaving (or dying) unlocks it; a complete run needs no lock."""
 
     def _check(self) -> None:
         super()._check()
@@ -327,16 +301,8 @@ class RunFolder(_Folder):
         """Return the numbers of the shards present."""
         return self._collected(kind).numbers()
 
-    def write_shard(
-        self,
-        number: int,
-        rows: Rows,
-        kind: Kind = "ratings",
-    ) -> None:
-        """Write the rows of one shard, with the keys of its kind, such as ``tables.RATINGS``.
-
-        Results made from earlier rows of this shard are removed.
-        """
+    def write_shard(self, number: int, rows: Rows, kind: Kind = "ratings") -> None:
+        """Write the rows of one shard, and remove what was made from earlier rows of it."""
         for table in KEPT.values():
             if table.kept is not None and table.kept.of_part == kind:
                 for name in self.names(table):
@@ -346,10 +312,7 @@ class RunFolder(_Folder):
         self._collected(kind).write(part_name(number), rows)
 
     def stamped(self, manifest: Manifest, versions: Mapping[str, str]) -> Manifest:
-        """Return the manifest with the analysis's generation, package versions and digest, and the accepted files.
-
-        ``manifest`` must have the analysis's settings already.
-        """
+        """Return the manifest with the analysis's generation, package versions and digest, and the accepted files."""
         story = ledger.story_of(self.path)
         if story is not None:
             manifest = manifest.accepting(story.accepted)
@@ -397,11 +360,7 @@ class RunFolder(_Folder):
         return digest_of(manifest, tables=tables, files=files)
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
-        """Replace an earlier analysis's manifest and files, all or nothing.
-
-        ``files`` has all tables, figures and the page, by name. On StoreError (disk full, not writable, or a stored
-        file changed since it was read) the earlier analysis stays.
-        """
+        """Replace an earlier analysis's manifest and files, all or nothing; on StoreError it stays."""
         ledger.check(self.path, needed=True)
         earlier = [*self._ledger.names("tables"), *self._ledger.names("figures")]
         written = manifest.having(ledger=LEDGER).to_bytes()
@@ -442,10 +401,7 @@ class RunFolder(_Folder):
         return self.read("ratings", n_prompts=n_prompts, unfinished=unfinished)
 
     def ratings_of(self, manifest: Manifest, *, unfinished: bool = False) -> pd.DataFrame:
-        """Return all ratings of a run in grid order; see :meth:`read`.
-
-        Raises StoreError also for a rating that is off the scale or missing although its status is ``rated``.
-        """
+        """Return all ratings of a run in grid order, as :meth:`read`; StoreError for one off the scale or lost."""
         ratings = self.read_ratings(n_prompts=manifest.n_prompts, unfinished=unfinished)
         low, high = manifest.scale.low, manifest.scale.high
         if not manifest.elicitation.keeps_scale or not low < high:
@@ -465,9 +421,8 @@ class RunFolder(_Folder):
     def read(self, kind: Kind, *, n_prompts: int, unfinished: bool = False) -> pd.DataFrame:
         """Return all rows in grid order; words are categoricals, ``in_group`` and ``n_shared`` nullable.
 
-        A prompt has one row, in ``answers`` one for each item. ``unfinished`` allows missing prompts. Raises StoreError
-        if a shard cannot be read, a prompt has two rows or (in a finished run) none, or the run collected something
-        else.
+        A prompt has one row, in ``answers`` one for each item. Raises StoreError if a shard cannot be read, a prompt
+        has two rows or (in a finished run) none, or the run collected something else.
         """
         collected = [other for other in KINDS if self.shards(other)]
         if collected and kind not in collected:

@@ -25,19 +25,14 @@ class LedgerSummary:
     """The content of a ledger, summed up over its lines."""
 
     files: dict[str, str | None] = field(default_factory=dict)
-    was: dict[str, str] = field(default_factory=dict)
-    """Each file's hash when it was last there."""
-    before: dict[str, str | None] = field(default_factory=dict)
-    """For the files of the last line, what was recorded before it."""
+    was: dict[str, str] = field(default_factory=dict)  # each file's hash when it was last there
+    before: dict[str, str | None] = field(default_factory=dict)  # what was recorded of the last line's files before it
     n_lines: int = 0
-    n_bytes: int = 0
-    """Bytes of all complete lines."""
-    published: bool = False
-    """Whether the last line is of an analysis that is being put in place."""
+    n_bytes: int = 0  # bytes of all complete lines
+    published: bool = False  # whether the last line is of an analysis that is being put in place
     taken_over: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
-    anew: tuple[str, ...] = ()
-    """Parts of answers that were stored more than once, with different content."""
+    anew: tuple[str, ...] = ()  # parts of answers that were stored more than once, with different content
     fault: str = ""
 
     def allowed(self, name: str) -> tuple[str | None, ...]:

@@ -19,81 +19,46 @@ Level: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 MIN_UNITS: Final = 20
 """With fewer resampled units or clusters, intervals of α hold the truth too seldom: see :func:`krippendorff_alpha`."""
 
-_AT_ONCE: Final = 2**21
-"""The most numbers in an array of resamples: 16 MB."""
-_SAME: Final = 1e-12
-"""Coefficients that differ by less are equal up to floating-point arithmetic."""
+_AT_ONCE: Final = 2**21  # the most numbers in an array of resamples: 16 MB
+_SAME: Final = 1e-12  # coefficients that differ by less are equal up to floating-point arithmetic
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of raters; unrounded, NaN where the ratings do not determine a value.
-
-    Attributes
-    ----------
-    alpha
-        Krippendorff's α: 1 where all raters of a unit agree, 0 where they agree no more than ratings drawn at random
-        from all, negative where less.
-    ci_low, ci_high
-        Ends of the percentile interval over resampled units, or over the clusters that they come in.
-    observed, expected
-        Disagreement within units, and of ratings paired at random, in the unit of the level's squared difference.
-    n
-        Pairable ratings: those of units with two ratings or more. Only they count.
-    n_left_out
-        Ratings that are the only one of their unit.
-    n_units, n_raters
-        Units with two ratings or more, and raters with a rating of one of them.
-    n_clusters
-        Resampled clusters of these units, or the units themselves.
-    n_draws
-        Resamples that the interval uses: those in which not all ratings are the same.
-    no_interval
-        Why there is no interval, in words; empty if there is one.
-    """
+    """Agreement of raters; unrounded, NaN where the ratings do not determine a value."""
 
     level: Level
+    # Krippendorff's α: 1 where all raters of a unit agree, 0 where they agree no more than ratings drawn at random from
+    # all, negative where less.
     alpha: float
-    ci_low: float
+    ci_low: float  # percentile interval over resampled units, or over the clusters that they come in
     ci_high: float
-    observed: float
-    expected: float
-    n: int
-    n_left_out: int
-    n_units: int
-    n_clusters: int
-    n_raters: int
-    n_draws: int
-    no_interval: str = ""
+    observed: float  # disagreement within units, in the unit of the level's squared difference
+    expected: float  # disagreement of ratings paired at random
+    n: int  # pairable ratings: those of units with two ratings or more; only they count
+    n_left_out: int  # ratings that are the only one of their unit
+    n_units: int  # with two ratings or more
+    n_clusters: int  # resampled clusters of these units, or the units themselves
+    n_raters: int  # with a rating of one of these units
+    n_draws: int  # resamples that the interval uses: those in which not all ratings are the same
+    no_interval: str = ""  # why there is no interval
 
 
 def krippendorff_alpha(
+    # shape (raters, units), NaN where a unit was not rated; nominal ratings are numbers that stand for the categories
     ratings: npt.ArrayLike,
     *,
-    level: Level,
+    level: Level,  # same or not, order alone, differences, or differences in proportion to the size (not negative)
     rng: np.random.Generator,
+    # of each unit, resampled as a whole, such as the narrative of a reply; None: units are independent
     clusters: Sequence[str] | None = None,
-    n_draws: int = 2_000,
+    n_draws: int = 2_000,  # resamples; 0 for no interval
     confidence: float = 0.95,
 ) -> Agreement:
     """Estimate how far raters agree, whatever their number and whatever is missing.
 
     NotEstimableError if no unit has two ratings, or all ratings of those that have are the same: chance would agree,
     too.
-
-    Parameters
-    ----------
-    ratings
-        Shape (raters, units); NaN where the rater did not rate the unit. Nominal ratings are numbers that stand for the
-        categories.
-    level
-        ``nominal`` (same or not), ``ordinal`` (order alone), ``interval`` (differences) or ``ratio`` (differences in
-        proportion to the size; ratings are not negative).
-    clusters
-        The cluster of each unit, which is resampled as a whole, such as the narrative that a reply is to. None if units
-        are independent.
-    n_draws
-        Resamples; 0 for no interval.
 
     Notes
     -----
@@ -170,8 +135,8 @@ def krippendorff_alpha(
 def resamples(n_units: int, *, n_draws: int, rng: np.random.Generator, width: int = 1) -> Iterator[FloatArray]:
     """Yield how often each unit occurs in a resample of as many, drawn with replacement, some resamples at a time.
 
-    Arrays have shape (B, n_units), whole numbers whose rows sum to ``n_units``; the B sum to ``n_draws``. ``width`` is
-    how many numbers the caller holds for each resample, if they are more than the units.
+    Arrays have shape (B, n_units), the B sum to ``n_draws``. ``width`` is how many numbers the caller holds for each
+    resample, if they are more than the units.
     """
     step = max(1, _AT_ONCE // max(n_units, width))
     for start in range(0, n_draws, step):
@@ -185,8 +150,7 @@ def percentile_interval(
 ) -> tuple[float, float, int, str]:
     """Return the percentile interval of resampled coefficients, the number of resamples used, and why there is none.
 
-    ``draws`` are NaN in resamples that do not determine the coefficient, which are left out. The interval is NaN, and
-    the reason not empty, with fewer than ``min_units`` units, or where all resamples agree.
+    ``draws`` are NaN in resamples that do not determine the coefficient, which are left out.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}; it is a share between 0 and 1, such as 0.95")

@@ -48,16 +48,9 @@ _CUES: Final = {"label": "its label", "name": "a first name", "context": "what i
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """All statistics of a run.
+    """All statistics of a run."""
 
-    Attributes
-    ----------
-    tables
-        Unrounded; NaN where something does not apply or cannot be estimated. ``own_model`` and ``comparisons`` may be
-        empty.
-    """
-
-    tables: dict[str, pd.DataFrame]
+    tables: dict[str, pd.DataFrame]  # unrounded; NaN where something does not apply or cannot be estimated
     remarks: tuple[Remark, ...]
     averages: Averages
 
@@ -65,44 +58,25 @@ class Analysis:
 def analyse(
     ratings: pd.DataFrame,
     *,
-    scales: Mapping[str, tuple[float, float]],
-    seed: int,
+    scales: Mapping[str, tuple[float, float]],  # the lower and the upper end of each variant's scale, in points
+    seed: int,  # with the names of dimension and variant, so that the other ratings do not alter a p
     settings: AnalysisSettings | None = None,
-    valence: Mapping[str, str] | None = None,
-    clusters: Mapping[str, Mapping[str, str]] | None = None,
+    valence: Mapping[str, str] | None = None,  # emotion → positive, negative or neutral
+    clusters: Mapping[str, Mapping[str, str]] | None = None,  # dimension → group → cultural cluster
+    # tells repeated words from groups; invented groups are in `controls` and in no other table
     repetition: Repetition | None = None,
-    sees_refusals: bool = True,
-    reasons_known: bool = True,
-    replicates: bool = False,
+    sees_refusals: bool = True,  # whether these ratings can show a refusal
+    reasons_known: bool = True,  # whether statuses say why a rating is missing; else nothing is told by reason
+    replicates: bool = False,  # whether `null` has the gaps of shuffled matrices, as the study's histogram
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
     What cannot be estimated is a row of NaN and a note or remark that says why; never an exception. A formula of the
     user's own that cannot be used raises ConfigError.
 
-    Parameters
-    ----------
-    ratings
-        One row a prompt. For a prompt in several wordings the estimates use the mean over its rated wordings; tables
-        that count prompts (``cells``, ``outcomes``, ``missing``, ``modes``, ``distributions``) count each, and
-        ``controls`` has the interval for any such wordings.
-    scales
-        The lower and the upper end of each variant's scale, in points.
-    seed
-        Each dimension and variant is seeded with this and its names, so that the other ratings do not alter a p.
-    valence
-        Emotion → positive, negative or neutral.
-    clusters
-        Dimension → group → cultural cluster.
-    repetition
-        Tells repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
-    sees_refusals
-        Whether these ratings can show a refusal.
-    reasons_known
-        Whether statuses say why a rating is missing. If not, the numbers, rates and gaps of each reason are missing
-        too.
-    replicates
-        Whether the table ``null`` has the published gaps of shuffled matrices, whose histogram the study shows.
+    For a prompt in several wordings the estimates use the mean over its rated wordings; tables that count prompts
+    (``cells``, ``outcomes``, ``missing``, ``modes``, ``distributions``) count each, and ``controls`` has the interval
+    for any such wordings.
     """
     settings = settings or AnalysisSettings()
     told = repetition or Repetition()

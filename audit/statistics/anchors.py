@@ -18,10 +18,8 @@ from audit.tables.shared import OVERALL
 _OF_RATINGS = ("sd_within", "raw_in", "raw_out")
 
 BEYOND_SCALE: Final = "too few narratives: an interval would reach further than the scale allows, and ends there"
-_OF_SCALE: Final = ("run", "first", "variant")
-"""Columns that tell whose scale a row is on; the first that a table has counts."""
-_PERCENT: Final = 100.0
-"""Length of a scale whose unit is not points: percent of the scale, or percentiles."""
+_OF_SCALE: Final = ("run", "first", "variant")  # columns that say whose scale a row is on: the first that is there
+_PERCENT: Final = 100.0  # length of a scale whose unit is not points: percent of the scale, or percentiles
 
 
 def within_scale(
@@ -29,8 +27,8 @@ def within_scale(
 ) -> dict[str, pd.DataFrame]:
     """Cut intervals where the scale ends, with a note in rows where one reached further.
 
-    ``described`` says which columns the scale bounds (``lengths``); tables that it does not name stay as they are.
-    ``lengths`` is the length of each run's or variant's scale, in points.
+    ``described`` says which columns the scale bounds; ``lengths`` is the length of each run's or variant's scale, in
+    points.
     """
     return {
         name: _within(table, {each: column.lengths for each, column in described[name].items()}, lengths)
@@ -71,10 +69,10 @@ def _within(table: pd.DataFrame, times: Mapping[str, int], lengths: Mapping[str,
 def anchored_rows(
     gap: Sequence[Mapping[str, Any]], cube: NarrativeCube, *, scale: tuple[float, float]
 ) -> Iterator[dict[str, Any]]:
-    """Add to each gap of one dimension and variant the references for its size.
+    """Add to each gap of one dimension and variant the references for its size; baselines are left out.
 
     Rows of ``GAP`` get ``percent_of_scale``, and headlines ``sd_within``, ``delta_sd``, ``raw_in`` and ``raw_out``; NaN
-    without a value. ``scale`` has its two ends, in points. Baselines are left out.
+    without a value. ``scale`` has its two ends, in points.
 
     Notes
     -----
@@ -99,11 +97,6 @@ def anchored_overall(
 ) -> Iterator[dict[str, Any]]:
     """Add the same references to rows of the mean over single dimensions, from the rows of those dimensions.
 
-    ``gap`` are the dimensions' rows, as :func:`anchored_rows` yields them; ``scales`` the two ends of each variant's
-    scale, in points.
-
-    Notes
-    -----
     Each dimension counts alike, as it does in the mean: the mean of their plain means, and the root of the mean of
     their variances within narratives.
     """
@@ -135,8 +128,8 @@ def with_adjusted_p(
 ) -> Iterator[dict[str, Any]]:
     """Correct the p of all headlines within narratives by Holm, in each family.
 
-    Rows get ``p_adjusted`` and ``family_size``; NaN for rows that are not a headline within narratives, or of no family
-    (None). Rows without a column ``headline`` are all headlines.
+    NaN for rows that are not a headline within narratives, or of no family (None). Rows without a column ``headline``
+    are all headlines.
     """
     rows = [{**row, "p_adjusted": float("nan"), "family_size": float("nan")} for row in gap]
     families: defaultdict[Hashable, list[dict[str, Any]]] = defaultdict(list)

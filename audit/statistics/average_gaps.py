@@ -24,34 +24,20 @@ from audit.tables.formatting import dimension_title
 from audit.tables.shared import OVERALL
 from audit.tables.verdicts import JUDGED
 
-LEAST_SHARE: Final = 0.01
-"""The least gap of interest unless one is set, as a share of the scale."""
+LEAST_SHARE: Final = 0.01  # the least gap of interest unless one is set, as a share of the scale
 _DUST: Final = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Averages:
-    """The gaps of a run and what else its verdicts need.
+    """The gaps of a run and what else its verdicts need."""
 
-    Attributes
-    ----------
-    gaps
-        Averages and the gaps of emotions, groups and refusals, dimension by dimension and variant by variant.
-    overall
-        The means over single dimensions, if there are several.
-    ranks
-        By dimension and variant, the rank of the true dealing of terms, and the number of dealings.
-    wordings
-        By dimension and variant, why the gap was not shown for other wordings, if several were asked.
-    constant
-        Dimensions and variants in which every rating is the same.
-    """
-
+    # averages and the gaps of emotions, groups and refusals, dimension by dimension and variant by variant
     gaps: tuple[DecidedGap, ...]
-    overall: tuple[DecidedGap, ...]
-    ranks: Mapping[Place, tuple[int, int]]
-    wordings: Mapping[Place, str]
-    constant: frozenset[Place]
+    overall: tuple[DecidedGap, ...]  # the means over single dimensions, if there are several
+    ranks: Mapping[Place, tuple[int, int]]  # the rank of the true dealing of terms, and the number of dealings
+    wordings: Mapping[Place, str]  # why the gap was not shown for other wordings, if several were asked
+    constant: frozenset[Place]  # where every rating is the same
     settings: AnalysisSettings
 
     def verdicts(
@@ -113,19 +99,14 @@ def limits_of_mean(own: Sequence[frozenset[str]]) -> frozenset[str]:
 def averages_of(
     found: OutcomeAnalysis,
     *,
-    placebos: Mapping[str, Mapping[str, NarrativeCube]],
-    scales: Mapping[str, tuple[float, float]],
-    seed: int,
+    placebos: Mapping[str, Mapping[str, NarrativeCube]],  # ratings by variant and set of invented groups
+    scales: Mapping[str, tuple[float, float]],  # the two ends of each variant's scale, in points
+    seed: int,  # of the draw of dealings where there are many
     settings: AnalysisSettings,
     repetition: Repetition,
-    sees_refusals: bool = True,
+    sees_refusals: bool = True,  # whether these ratings can show a refusal
 ) -> Averages:
-    """Collect the input of verdicts from the analysis of all dimensions and variants.
-
-    ``placebos`` are ratings by variant and set of invented groups; ``scales`` the two ends of each variant's scale, in
-    points. ``seed`` seeds the draw of dealings where there are many. ``sees_refusals`` says whether these ratings can
-    show a refusal.
-    """
+    """Collect the input of verdicts from the analysis of all dimensions and variants."""
     gaps: list[DecidedGap] = []
     ranks: dict[Place, tuple[int, int]] = {}
     wordings: dict[Place, str] = {}

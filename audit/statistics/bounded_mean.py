@@ -18,8 +18,7 @@ _BETS: Final = np.concatenate([[1.0], np.geomspace(0.003, 0.8, 15)])
 """Stakes, as shares of the largest one that cannot lose everything."""
 _SHARES: Final = np.concatenate([[0.5], np.full(15, 0.5 / 15)])
 _STEPS: Final = 60
-_MANY: Final = 10**6
-"""More narratives than anyone will ask."""
+_MANY: Final = 10**6  # more narratives than anyone will ask
 
 
 def bounded_mean(values: FloatArray, *, reach: float, alpha: float) -> tuple[float, float]:
@@ -58,8 +57,7 @@ def narratives_to_bound(
     """Return how many narratives show that their mean is smaller than a margin, if it is 0.
 
     ``margin`` and ``reach`` are in points. ``gaps``, shape (N,), are of narratives that differ as those to come will;
-    NaN are left out, and None takes them all to be 0. ``power``, above .5, is the chance that so many narratives show
-    it.
+    None takes them all to be 0. ``power``, above .5, is the chance that so many narratives show it.
 
     Examples
     --------

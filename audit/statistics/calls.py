@@ -10,16 +10,14 @@ import pandas as pd
 from audit.tables.ratings import Status
 from audit.tables.stages import CALLS
 
-QUESTION: Final = "question"
-"""The name of the call that asks for the rating."""
+QUESTION: Final = "question"  # the name of the call that asks for the rating
 
 
 def call_table(ratings: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
-    """Count the outcomes of each call, dimension by dimension.
+    """Count the outcomes of each call: by dimension and variant its stages in order, then the question.
 
-    For each dimension and variant its stages in order, then the question. Empty if there are neither stages nor lengths
-    of prompts nor cut responses, as for ratings that another tool collected. ``ratings`` may be those of an unfinished
-    run; stages of prompts that are not in it do not count.
+    Empty if there are neither stages nor lengths of prompts nor cut responses, as for ratings that another tool
+    collected. Stages of prompts that are not in ``ratings`` (those of an unfinished run) do not count.
     """
     keys = ["dimension", "variant"]
     is_told = ratings["n_prompt_tokens"].notna().any() or ("cut" in ratings and ratings["cut"].fillna(False).any())
@@ -38,10 +36,6 @@ def call_table(ratings: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(CALLS))
 
 
-def _failed(ratings: pd.DataFrame) -> pd.Series[bool]:
-    return ratings["status"] == Status.FAILED
-
-
 def _of_stage(texts: pd.DataFrame) -> dict[str, Any]:
     counts = texts["status"].value_counts()
     read = texts.loc[texts["n_prompt_tokens"] > 0]
@@ -55,7 +49,7 @@ def _of_stage(texts: pd.DataFrame) -> dict[str, Any]:
 
 
 def _of_question(prompts: pd.DataFrame) -> dict[str, Any]:
-    n_failed = int(_failed(prompts).sum())
+    n_failed = int((prompts["status"] == Status.FAILED).sum())
     return {
         "n_prompts": len(prompts),
         "n_written": len(prompts) - n_failed,

@@ -40,9 +40,8 @@ _BY_PROMPT: Final = ("y", "status", "number_mass", "mode", "off")
 def cell_table(ratings: pd.DataFrame) -> pd.DataFrame:
     """Describe every pair of identities that was asked: its mean, its spread and the statuses of its prompts.
 
-    One row for each dimension, variant, perceiver and experiencer, baselines included; each in order of first
-    appearance, experiencers fastest. Means are over the rated prompts of the cell, so cells with refusals average
-    different narratives.
+    Baselines are included; identities are in order of first appearance, experiencers fastest. Means are over the rated
+    prompts of the cell, so cells with refusals average different narratives.
     """
     tables = [_cells_of(dimension, variant, part) for dimension, variant, part in split_ratings(ratings)]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(CELLS))
@@ -83,72 +82,43 @@ def _cells_of(dimension: str, variant: str, part: pd.DataFrame) -> pd.DataFrame:
 class NarrativeCube:
     """The ratings of one dimension and variant, narrative by narrative.
 
-    If the prompt was asked in several wordings, a rating is the mean over those that were rated.
-
-    Attributes
-    ----------
-    y
-        Shape (N, P, E), intensity in points of the scale; NaN where there is no rating.
-    status
-        Shape (N, P, E), index of the prompt's status in ``STATUSES``; −1 where there was no prompt. For several
-        wordings the first one in that order: rated if one of them is.
-    number_mass, mode
-        Shape (N, P, E); NaN where missing. For several wordings the mean of those that have one.
-    n_shared
-        Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, without meaning, if either is
-        a baseline or the pair was never asked.
-    in_group
-        Shape (P, E), whether the pair shares the group in all of them; False as above.
-    asked
-        Shape (P, E), whether any narrative was asked about the pair.
-    baseline_perceiver, baseline_experiencer
-        Shapes (P,) and (E,), whether the identity is a baseline: never compared with a group.
-    narrative_ids, emotions
-        Length N.
-    perceivers, perceiver_groups
-        Length P, in order of first appearance.
-    experiencers, experiencer_groups
-        Length E; they need not be the perceivers.
-    nuisance
-        Shape (M, P, E), 0/1: further columns beside which δ is estimated, next to perceivers, experiencers and lesser
-        sharing; None if there are none. See :mod:`audit.statistics.echo`.
-    echoing
-        Shape (P, E), which pairs share a word, if δ is of those that share none; else None.
-    off
-        Shape (N, P, E), how far a rating could be from the one reported, in points; NaN where it has no bound, None if
-        none has one. For several wordings the mean of those that have one.
-    terms_alike
-        Whether every pair of terms counts alike, so that a group counts by its number of terms; else groups count
-        alike.
-    of_wordings
-        Shape (N, P, E, 5), how many wordings of the prompt had each of ``STATUSES``; None if there is one wording.
-    by_design
-        Whether each narrative was asked about a draw of the pairs: the other pairs are not missing.
+    There are N narratives, P perceivers and E experiencers, in order of first appearance. If the prompt was asked in
+    several wordings, a rating is the mean over those that were rated.
     """
 
     dimension: str
     variant: str
-    y: FloatArray
+    y: FloatArray  # shape (N, P, E), in points of the scale; NaN where there is no rating
+    # Shape (N, P, E), index in STATUSES; −1 where there was no prompt. For several wordings the first one in that
+    # order: rated if one of them is.
     status: npt.NDArray[np.int8]
-    number_mass: FloatArray
+    number_mass: FloatArray  # shape (N, P, E), as mode; for several wordings the mean of those that have one
     mode: FloatArray
+    # Shape (P, E), in how many of the crossed dimensions the pair shares the group; 0, without meaning, if either is a
+    # baseline or the pair was never asked.
     n_shared: IntArray
-    in_group: BoolArray
-    asked: BoolArray
-    baseline_perceiver: BoolArray
-    baseline_experiencer: BoolArray
+    in_group: BoolArray  # shape (P, E), whether the pair shares the group in all of them; False as above
+    asked: BoolArray  # shape (P, E), whether any narrative was asked about the pair
+    baseline_perceiver: BoolArray  # shape (P,); a baseline is never compared with a group
+    baseline_experiencer: BoolArray  # shape (E,)
     narrative_ids: tuple[Any, ...]
     emotions: tuple[str, ...]
     perceivers: tuple[str, ...]
-    experiencers: tuple[str, ...]
+    experiencers: tuple[str, ...]  # need not be the perceivers
     perceiver_groups: tuple[str, ...]
     experiencer_groups: tuple[str, ...]
+    # Shape (M, P, E), 0/1: further columns beside which δ is estimated, next to perceivers, experiencers and lesser
+    # sharing; see audit.statistics.echo.
     nuisance: FloatArray | None = None
+    # shape (N, P, E, 5), how many wordings of the prompt had each of STATUSES; None if there is one wording
     of_wordings: npt.NDArray[np.int16] | None = None
-    echoing: BoolArray | None = None
+    echoing: BoolArray | None = None  # shape (P, E), which pairs share a word, if δ is of those that share none
+    # Shape (N, P, E), how far a rating could be from the one reported, in points; NaN where it has no bound, None if
+    # none has one. For several wordings the mean of those that have one.
     off: FloatArray | None = None
+    # whether every pair of terms counts alike, so that a group counts by its number of terms; else groups do
     terms_alike: bool = False
-    by_design: bool = False
+    by_design: bool = False  # whether each narrative was asked about a draw of pairs: others are not missing
 
     @property
     def expected(self) -> BoolArray:
@@ -216,9 +186,9 @@ class NarrativeCube:
     ) -> Self:
         """Build the cube of one dimension and variant from ratings, one row a prompt, that may hold others too.
 
-        ``baselines`` keeps the perceivers and experiencers for whom ``in_group`` is missing; δ never uses them.
-        ``by_design`` says that pairs a narrative was not asked about were left out by the run's design. Ratings that
-        contradict themselves raise ValueError.
+        ``baselines`` keeps those for whom ``in_group`` is missing; δ never uses them. With ``by_design``, pairs that a
+        narrative was not asked about were left out by the run's design. Ratings that contradict themselves raise
+        ValueError.
         """
         compact = compact_ratings(ratings)
         wanted = ((compact["dimension"] == dimension) & (compact["variant"] == variant)).to_numpy()

@@ -16,54 +16,29 @@ from audit.statistics.ratings import IntArray, divide
 
 @dataclass(frozen=True)
 class LabelScore:
-    """How well one label was recognised.
-
-    Attributes
-    ----------
-    precision
-        Share of the cases given the label that have it; NaN if none was given it.
-    recall
-        Share of the label's cases that were given it; NaN if it has none.
-    f1
-        Their harmonic mean, 2 n_correct / (support + n_predicted); NaN if the label neither occurs nor was given.
-    support, n_predicted, n_correct
-        Cases with the label, cases given it, and cases that are both.
-    """
+    """How well one label was recognised."""
 
     label: str
-    precision: float
-    recall: float
-    f1: float
-    support: int
-    n_predicted: int
-    n_correct: int
+    precision: float  # share of the cases given the label that have it; NaN if none was given it
+    recall: float  # share of the label's cases that were given it; NaN if it has none
+    f1: float  # harmonic mean, 2 n_correct / (support + n_predicted); NaN if the label neither occurs nor was given
+    support: int  # cases with the label
+    n_predicted: int  # cases given it
+    n_correct: int  # cases that are both
 
 
 @dataclass(frozen=True)
 class ClassificationScore:
-    """How well labels were recognised; shares between 0 and 1, unrounded.
+    """How well labels were recognised; shares between 0 and 1, unrounded."""
 
-    Attributes
-    ----------
-    accuracy
-        Share of all cases with the right label.
-    macro_f1
-        Mean F1 of the labels that have one, each counting alike.
-    by_label
-        In the order of the labels.
-    confusion
-        Shape (labels, labels + 1): cases by their label (rows) and the one they were given (columns); the last column
-        counts those given none.
-    n_unlabelled
-        Cases without a readable label: wrong in ``accuracy`` and ``recall``.
-    """
-
-    accuracy: float
-    macro_f1: float
-    by_label: tuple[LabelScore, ...]
+    accuracy: float  # share of all cases with the right label
+    macro_f1: float  # mean F1 of the labels that have one, each counting alike
+    by_label: tuple[LabelScore, ...]  # in the order of the labels
+    # Shape (labels, labels + 1): cases by their label (rows) and the one they were given (columns); the last column
+    # counts those given none.
     confusion: IntArray = field(repr=False, compare=False)
     n: int
-    n_unlabelled: int
+    n_unlabelled: int  # cases without a readable label: wrong in accuracy and recall
 
 
 def score_labels(

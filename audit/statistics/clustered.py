@@ -27,17 +27,9 @@ class Clustered(NamedTuple):
 def clustered(grams: FloatArray, scores: FloatArray, inverse: FloatArray, directions: FloatArray) -> Clustered:
     """Estimate the standard errors of linear combinations of least-squares coefficients by CR2.
 
-    Parameters
-    ----------
-    grams
-        Shape (N, p, p), L_i = X_i'X_i of each narrative's rows, its own level swept out; of weighted least squares
-        X_i'W_iX_i.
-    scores
-        Shape (N, p), X_i'e_i (X_i'W_ie_i), e the residuals.
-    inverse
-        Shape (p, p), B = (Σ L_i)⁺.
-    directions
-        Shape (M, p), a: the combinations are a'β̂.
+    ``grams``, shape (N, p, p), are L_i = X_i'X_i of each narrative's rows, its own level swept out (of weighted least
+    squares X_i'W_iX_i); ``scores``, shape (N, p), X_i'e_i (X_i'W_ie_i), e the residuals; ``inverse``, shape (p, p), is
+    B = (Σ L_i)⁺; ``directions``, shape (M, p), are the a of the combinations a'β̂.
 
     Notes
     -----

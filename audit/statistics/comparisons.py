@@ -24,34 +24,20 @@ from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import jackknife_variance, widened, widened_by
 from audit.tables.gap import COMPARISONS
 
-_SAME: Final = 1e-9
-"""Contrasts that differ by up to this share of the largest are equal up to floating-point arithmetic."""
+_SAME: Final = 1e-9  # contrasts that differ by up to this share of the largest are equal in floating point
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _NUMBERS: Final = ("delta_first", "delta_second", "delta_change", *_INTERVAL, "correlation")
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """An estimate of δ to compare.
+    """An estimate of δ to compare."""
 
-    Attributes
-    ----------
-    label
-        The name of a variant, a strategy or a model.
-    estimate
-        With a gap and its noise for each narrative. NaN throughout leaves every comparison without a number.
-    narrative_ids
-        Length N, unique, in the order of ``estimate.by_narrative``.
-    scale
-        The two ends of the scale, in points.
-    without
-        By sample of groups, the estimate without each group, in points; empty if it speaks of these pairs alone.
-    """
-
-    label: str
-    estimate: GapEstimate
-    narrative_ids: tuple[Any, ...]
-    scale: tuple[float, float]
+    label: str  # the name of a variant, a strategy or a model
+    estimate: GapEstimate  # by narrative, with noise; NaN throughout leaves every comparison without a number
+    narrative_ids: tuple[Any, ...]  # length N, unique, in the order of estimate.by_narrative
+    scale: tuple[float, float]  # the two ends, in points
+    # by sample of groups, the estimate without each group, in points; empty if it speaks of these pairs alone
     without: tuple[Mapping[str, float], ...] = ()
 
 

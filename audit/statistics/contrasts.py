@@ -7,14 +7,12 @@ effect of the mixed model with a random intercept and in-group slope for each na
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from audit.errors import NotEstimableError
-from audit.statistics.cells import NarrativeCube, degree_columns
+from audit.statistics.cells import NarrativeCube
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
 from audit.tables.formatting import plural
@@ -23,45 +21,32 @@ _SIGNS: Final = np.asarray(1.0 - 2.0 * (np.arange(256)[:, None] >> np.arange(8) 
 """All ways to flip eight signs: one look-up replaces eight draws, and memory does not grow with the narratives."""
 
 
-def contrast_weights(n_shared: npt.ArrayLike) -> FloatArray:
-    """Weights of the cells whose sum with one complete narrative's ratings is its gap at each degree of sharing.
+def column_weights(columns: FloatArray, cell_weights: FloatArray | None = None) -> FloatArray:
+    """Weights of the cells whose sum with one complete narrative's ratings is the coefficient of each column.
 
-    ``n_shared`` has shape (P, E): in how many of the crossed dimensions perceiver and experiencer share the group, 0 or
-    1 for a single dimension; P and E may differ. The weights have shape (D, P, E), D the largest degree. Row d − 1 is
-    the least-squares coefficient of ``n_shared == d``, against sharing none, next to perceiver and experiencer effects.
-    A degree below the largest that the pairs do not determine (none has it, say) is NaN.
-
-    NotEstimableError if the largest degree cannot be told from perceiver and experiencer effects and the other degrees:
-    one perceiver or experiencer, nothing shared, everything shared, or no pair that shares none.
+    ``columns`` has shape (D, P, E), 0/1 and not all in one pair of identities: those that in-group is estimated beside,
+    such as lesser degrees of sharing, then in-group. ``cell_weights``, shape (P, E), are positive: what each cell
+    counts for in least squares; None for all alike. The weights have shape (D, P, E), NaN for a column before the last
+    that the pairs do not determine; NotEstimableError if the last one cannot be told from the others and from perceiver
+    and experiencer effects: one perceiver or experiencer, nothing shared, everything shared.
 
     Notes
     -----
-    Each indicator is double-centred (less row means and column means, plus the grand mean) and the weights are rows of
-    the pseudo-inverse of the stacked result. For D = 1 that is w = G̃ / ΣG̃². Each row sums to 0 over every perceiver
-    and every experiencer, so that their main effects cancel whatever the number of terms in a group.
+    Each column is double-centred (less row means and column means, plus the grand mean) and the weights are rows of the
+    pseudo-inverse of the stacked result. For D = 1 that is w = G̃ / ΣG̃². Each row sums to 0 over every perceiver and
+    every experiencer, so that their main effects cancel whatever the number of terms in a group.
 
     Examples
     --------
     There are two groups, and each is both perceiver and experiencer. The gap of a complete narrative is then the mean
     of the two in-group ratings minus the mean of the two out-group ones:
 
-    >>> weights = contrast_weights([[1, 0], [0, 1]])
+    >>> weights = column_weights(np.eye(2)[None])
     >>> weights.round(2).tolist()
     [[[0.5, -0.5], [-0.5, 0.5]]]
     >>> ratings = np.array([[60.0, 50.0], [52.0, 58.0]])
     >>> float((weights[0] * ratings).sum())  # (60 + 58 - 50 - 52) / 2
     8.0
-    """
-    return column_weights(degree_columns(n_shared))
-
-
-def column_weights(columns: FloatArray, cell_weights: FloatArray | None = None) -> FloatArray:
-    """Weights of the cells whose sum with one complete narrative's ratings is the coefficient of each column.
-
-    ``columns`` has shape (D, P, E), 0/1 and not all in one pair of identities: those that in-group is estimated beside,
-    then in-group. ``cell_weights``, shape (P, E), are positive: what each cell counts for in least squares; None for
-    all alike. The weights have shape (D, P, E), NaN for a column before the last that the pairs do not determine;
-    NotEstimableError if the last one cannot be told from the others and from perceiver and experiencer effects.
     """
     masks = np.asarray(columns, dtype=np.float64)
     n_degrees, in_group = len(masks), masks[-1]
@@ -145,48 +130,6 @@ def complete_narratives(cube: NarrativeCube) -> BoolArray:
     return ~np.asarray(np.isnan(cube.y).any(axis=(1, 2)))
 
 
-def degree_gaps(
-    cube: NarrativeCube,
-    *,
-    rng: np.random.Generator,
-    n_permutations: int = 10_000,
-    confidence: float = 0.95,
-) -> dict[int, GapEstimate]:
-    """Estimate how much higher pairs that share d dimensions are rated than pairs that share none, for each d.
-
-    Returns the estimates by degree, largest first; a degree that the pairs do not determine is absent. Baselines are
-    left out, and so are narratives with a missing rating between the identities that remain. ``rng`` draws the sign
-    flips, the largest degree first; if there are no more than ``n_permutations``, all of them are taken.
-    """
-    compared = cube.without_baselines()
-    n_asked, n_perceivers, n_experiencers = compared.y.shape
-    if n_perceivers == 0 or n_experiencers == 0:
-        raise NotEstimableError("the ratings hold baselines only: no perceiver and experiencer have groups to compare")
-    complete = complete_narratives(compared)
-    n_cells = n_perceivers * n_experiencers
-    if not complete.any():
-        raise NotEstimableError(
-            f"none of {plural(n_asked, 'narrative')} has a rating in all {n_perceivers} × {n_experiencers} pairs of "
-            "identities"
-        )
-    weights = contrast_weights(compared.n_shared)
-    gaps = {}
-    for degree in range(len(weights), 0, -1):
-        w = weights[degree - 1]
-        if np.isnan(w).any():
-            continue
-        contrasts, rounding = contrast_by_narrative(compared.y, w, used=complete)
-        estimate = summarise_contrasts(
-            contrasts,
-            rounding=rounding,
-            confidence=confidence,
-            n_answers=int(np.count_nonzero(complete)) * n_cells,
-        )
-        flipped = sign_flip_p(contrasts[complete], rng=rng, n_permutations=n_permutations)
-        gaps[degree] = replace(estimate, p_sign_flip=flipped)
-    return gaps
-
-
 def contrast_by_narrative(y: FloatArray, weights: FloatArray, *, used: BoolArray) -> tuple[FloatArray, float]:
     """Sum the weighted ratings of each narrative: ⟨w, y⟩ in points, shape (N,), NaN for narratives not ``used``.
 
@@ -217,36 +160,6 @@ def listwise_gap(cube: NarrativeCube, *, confidence: float) -> GapEstimate:
     contrasts, rounding = contrast_by_narrative(cube.y, in_group_weights(cube), used=complete)
     n_answers = int(np.count_nonzero(complete)) * cube.in_group.size
     return summarise_contrasts(contrasts, rounding=rounding, confidence=confidence, n_answers=n_answers)
-
-
-def gap_by_narrative(
-    cube: NarrativeCube,
-    *,
-    rng: np.random.Generator,
-    n_permutations: int = 10_000,
-    confidence: float = 0.95,
-) -> GapEstimate:
-    """Estimate δ: how much higher in-group pairs are rated than out-group pairs, narrative by narrative.
-
-    A positive δ says that in-group experiencers were rated as feeling more; it does not say which rating is right. For
-    an intersection, in-group is sharing every dimension, and it is compared with sharing none.
-
-    ``rng`` draws the sign flips; if there are no more than ``n_permutations``, all 2^N are taken.
-
-    Notes
-    -----
-    The contrast of a narrative is d = ⟨w, y⟩, the in-group coefficient of y ~ in_group + perceiver + experiencer within
-    it; δ = mean(d), se = sd(d)/√N, t with N − 1 degrees of freedom. One narrative, or narratives that all give the
-    same contrast, have no interval: those fields are NaN and ``not_estimable`` says so.
-    """
-    in_group = cube.without_baselines().in_group
-    if in_group.size and not in_group.any():
-        raise NotEstimableError(
-            f"no perceiver shares every group with an experiencer in the {' × '.join(map(str, in_group.shape))} pairs "
-            "of identities: nothing is in-group"
-        )
-    gaps = degree_gaps(cube, rng=rng, n_permutations=n_permutations, confidence=confidence)
-    return gaps[max(gaps)]
 
 
 def sign_flip_p(contrasts: FloatArray, *, rng: np.random.Generator, n_permutations: int = 10_000) -> float:

@@ -23,10 +23,8 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray, split_ratings
 from audit.tables.controls import CONTROLS
 
-RANDOM_SETS: Final = 4
-"""With this many sets of invented groups or more, they are taken for a sample of such sets."""
-GapOf: TypeAlias = Callable[[NarrativeCube], GapEstimate]
-"""Estimates δ of a cube, narrative by narrative."""
+RANDOM_SETS: Final = 4  # with this many sets of invented groups or more, they are taken for a sample of such sets
+GapOf: TypeAlias = Callable[[NarrativeCube], GapEstimate]  # estimates δ of a cube, narrative by narrative
 Dependent: TypeAlias = Callable[[GapEstimate, Sequence[Any]], tuple[GapEstimate, str]]
 """Gives an estimate over these narrative ids the uncertainty of the units that they are parts of, and a note."""
 _NUMBERS: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_answers")
@@ -42,24 +40,14 @@ class _Gaps:
 
 @dataclass(frozen=True)
 class Repetition:
-    """What the wordings tell about repeated words, invented groups and the design.
+    """What the wordings tell about repeated words, invented groups and the design."""
 
-    Attributes
-    ----------
-    stems
-        Dimension → wording → its stem, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
-    placebo
-        Dimensions that are sets of invented groups: they are a control, and have no δ of their own.
-    cues
-        Dimension → wording → how it tells its group: label, name or context; empty if unknown.
-    drawn
-        Dimensions that asked each narrative about a draw of the pairs: others are missing by design.
-    """
-
+    # dimension → wording → its stem, if stated; see Overlap.of
     stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    placebo: Collection[str] = ()
+    placebo: Collection[str] = ()  # sets of invented groups: they are a control, and have no δ of their own
+    # dimension → wording → how it tells its group: label, name or context
     cues: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    drawn: Collection[str] = ()
+    drawn: Collection[str] = ()  # dimensions that asked about a draw of pairs: others are missing by design
 
     def cube_of(self, ratings: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False) -> NarrativeCube:
         """Build the cube of ratings as :meth:`NarrativeCube.from_ratings`, by the design of the dimension."""
@@ -68,11 +56,7 @@ class Repetition:
         )
 
     def controlled(
-        self,
-        ratings: pd.DataFrame,
-        *,
-        confidence: float,
-        dependent: Dependent | None = None,
+        self, ratings: pd.DataFrame, *, confidence: float, dependent: Dependent | None = None
     ) -> Iterator[tuple[NarrativeCube, pd.DataFrame, list[dict[str, Any]]]]:
         """Yield each dimension and variant with its controls; sets of invented groups have no turn of their own.
 
@@ -105,29 +89,18 @@ class Repetition:
 def control_rows(
     cube: NarrativeCube,
     *,
-    stems: Mapping[str, str],
-    placebos: Mapping[str, NarrativeCube],
+    stems: Mapping[str, str],  # of the wordings, if stated; see Overlap.of
+    placebos: Mapping[str, NarrativeCube],  # by set of invented groups, the ratings of the same variant
     placebo_stems: Mapping[str, Mapping[str, str]],
     confidence: float,
-    n_missing: int,
-    dependent: Dependent | None = None,
+    n_missing: int,  # prompts between the dimension's identities without a rating
+    dependent: Dependent | None = None,  # widens intervals if narratives are not independent
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``CONTROLS`` for the repetition of words.
 
     They are ``all_terms``, ``echo_free``, ``echo``, ``same_words``, ``placebo`` and ``placebo_difference``. What cannot
     be estimated has a note in place of numbers. ``headline`` marks the row that decides whether δ is a gap between
     groups: ``echo_free`` where there is one, else ``placebo_difference``.
-
-    Parameters
-    ----------
-    stems
-        Stems of the wordings, if stated; see :meth:`~audit.statistics.echo.Overlap.of`.
-    placebos, placebo_stems
-        By set of invented groups, the ratings of the same variant and the stems of its wordings.
-    n_missing
-        Prompts between the dimension's identities without a rating.
-    dependent
-        Widens intervals if narratives are not independent; None if they are.
 
     Notes
     -----
@@ -181,17 +154,9 @@ def beyond_placebo(
 ) -> GapEstimate:
     """Estimate how much further a gap goes than that of invented groups, narrative by narrative.
 
+    ``real`` is a gap of pairs in the very same words (:func:`.same_words_cube`): the average, or that of some
+    narratives or of one group. If narratives are not ``independent``, the result speaks of these sets only.
     NotEstimableError if no narrative was asked with both real and invented groups.
-
-    Parameters
-    ----------
-    real
-        A gap of pairs in the very same words (:func:`.same_words_cube`): the average, or that of some
-        narratives or of one group.
-    placebos, stems
-        As for :func:`control_rows`, whose row ``placebo_difference`` is this one of the average.
-    independent
-        Whether narratives are independent; if not, the result speaks of these sets only.
     """
     sets, refused = _placebo_gaps(placebos, stems, partial(headline_gap, confidence=confidence))
     if not sets:

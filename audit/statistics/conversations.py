@@ -24,8 +24,7 @@ from audit.tables.formatting import plural
 from audit.tables.shared import OVERALL
 
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
-_SAME: Final = 1e-9
-"""Gaps of conversations that differ by up to this share of the largest are equal up to floating-point arithmetic."""
+_SAME: Final = 1e-9  # gaps that differ by up to this share of the largest are equal in floating point
 
 
 def conversation_of(narrative_id: str) -> str:

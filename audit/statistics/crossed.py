@@ -16,16 +16,11 @@ from audit.tables.formatting import either, plural
 class Crossed:
     """A mean of gaps, narratives × wordings, that speaks of any such narratives and any such wordings.
 
-    Attributes
-    ----------
-    estimate
-        ``by_narrative`` is each narrative's mean over wordings, NaN where it lacks one.
-    narratives, wordings, rest
-        Variances between narratives' and between wordings' true gaps, and of the residual, in squared points; not below
-        0, NaN if one narrative or one wording does not show any.
+    The three variances are between narratives' and between wordings' true gaps, and of the residual, in squared points;
+    not below 0, NaN if one narrative or one wording does not show any.
     """
 
-    estimate: GapEstimate
+    estimate: GapEstimate  # by_narrative is each narrative's mean over wordings, NaN where it lacks one
     n_wordings: int
     narratives: float
     wordings: float

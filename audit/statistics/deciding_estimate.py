@@ -10,8 +10,8 @@ show it. So each gap has one deciding estimate:
   words alone (``pairs``), and no gap between groups can be claimed.
 
 The interval over narratives alone treats every pair of words as fixed. Where pairs of groups differ (SD .5) and there
-is no gap, it leaves out 0 in 20 to 45% of runs of 100 narratives; the deciding estimate in 1 to 6%
-(docs/statistics.md has the table, ``python benchmarks/deciding_test.py`` makes it).
+is no gap, it leaves out 0 in 20 to 45% of runs of 100 narratives; the deciding estimate in 1 to 6% (docs/statistics.md
+has the table, ``python benchmarks/deciding_test.py`` makes it).
 
 A group's own gap is estimated beside the pairs that stand out (:func:`~audit.statistics.odd_pairs.odd_pairs`), and held
 against how much the other pairs differ anyway (:func:`~audit.statistics.own_groups.pair_variance`).
@@ -42,7 +42,7 @@ from audit.statistics.missing import estimate_refusal_gap
 from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.odd_pairs import beside_odd_pairs, odd_pairs
 from audit.statistics.outcome import INTENSITY, DimensionAnalysis, Outcome
-from audit.statistics.own_groups import MIN_GROUPS, own_group_weights, pair_variance
+from audit.statistics.own_groups import MIN_GROUPS_OF_OWN_GAPS, own_group_weights, pair_variance
 from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import GroupScope, group_scope, widened
 from audit.tables.formatting import SAME
@@ -51,72 +51,41 @@ Kind: TypeAlias = Literal["average", "emotion", "group", "refusals"]
 Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Scope: TypeAlias = Literal["groups", "pairs"]
 Made: TypeAlias = "GapEstimate | NotEstimableError"
-Place: TypeAlias = tuple[str, ...]
-"""Dimension and variant; for measures of texts also the measure."""
-FEW_REFUSALS: Final = 10
-"""Fewer narratives with a refusal make a t interval of their gap too narrow: an exact bound is used."""
+Place: TypeAlias = tuple[str, ...]  # dimension and variant; for measures of texts also the measure
+FEW_REFUSALS: Final = 10  # with fewer narratives that have one, a t interval is too narrow: an exact bound is used
 _NAN: Final = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
 class DecidedGap:
-    """One gap of a run, with the estimate that decides about it.
-
-    Attributes
-    ----------
-    made
-        In points of the scale, for refusals in percentage points; or why there is none.
-    narrative_ids
-        In the order of ``made.by_narrative``; conversations, if narratives are utterances of them.
-    scale
-        The two ends of the scale, in points; for refusals 0 and 100; infinite without a scale.
-    worst
-        If ratings are missing, the estimate with them where they make it lowest, and highest, or why that cannot be
-        told; None if none is missing.
-    control
-        The control for repeated words; ``not_needed`` for refusals.
-    why_pairs
-        Why it speaks of these pairs of words alone; empty if it speaks of groups.
-    without
-        By sample of groups, the estimate without each group, in points; empty if it speaks of pairs.
-    pair_variance
-        For a group's own gap, the part of its variance due to pairs of groups, in squared points; else 0.
-    plain
-        The gap before invented groups' gap was taken off; None if none was.
-    off
-        How far the estimate could be off because ratings are known within bounds, in points.
-    other
-        A second control, if there are two: the same words beyond invented groups, of the same emotion or group (of the
-        average, if the group's terms do not tell its own gap in the same words); or why it has no estimate.
-    bound
-        For refusals in fewer than :data:`FEW_REFUSALS` narratives: no gap is larger, in percentage points, with a
-        confidence of 1 − α; else NaN.
-    farthest, n_refused
-        For refusals, the largest gap that a narrative can have, in percentage points; and how many narratives had one.
-    outcome
-        What the gap is of, and in whose unit.
-    """
+    """One gap of a run, with the estimate that decides about it."""
 
     kind: Kind
     member: str
     dimension: str
     variant: str
-    made: Made
-    narrative_ids: tuple[Any, ...]
-    scale: tuple[float, float]
+    made: Made  # in points of the scale, for refusals in percentage points; or why there is none
+    narrative_ids: tuple[Any, ...]  # as made.by_narrative; conversations, if narratives are utterances of them
+    scale: tuple[float, float]  # the two ends, in points; for refusals 0 and 100; infinite without a scale
+    # If ratings are missing, the estimate with them where they make it lowest, and highest, or why that cannot be told.
     worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
-    control: Control = "none"
+    control: Control = "none"  # for repeated words; not_needed for refusals
     scope: Scope = "groups"
-    why_pairs: str = ""
+    why_pairs: str = ""  # why it speaks of these pairs of words alone; empty if it speaks of groups
+    # by sample of groups, the estimate without each group, in points; empty if it speaks of pairs
     without: tuple[Mapping[str, float], ...] = ()
-    pair_variance: float = 0.0
-    plain: GapEstimate | None = None
+    pair_variance: float = 0.0  # of a group's own gap, the part of its variance due to pairs, in squared points
+    plain: GapEstimate | None = None  # the gap before invented groups' gap was taken off; None if none was
+    # A second control, if there are two: the same words beyond invented groups, of the same emotion or group (of the
+    # average, if the group's terms do not tell its own gap in the same words); or why it has no estimate.
     other: Made | None = None
-    off: float = 0.0
+    off: float = 0.0  # how far the estimate could be off because ratings are known within bounds, in points
+    # For refusals in fewer than FEW_REFUSALS narratives: no gap is larger, in percentage points, with a confidence of 1
+    # − α; else NaN.
     bound: float = _NAN
-    farthest: float = _NAN
-    n_refused: int = 0
-    outcome: Outcome = INTENSITY
+    farthest: float = _NAN  # for refusals, the largest gap that a narrative can have, in percentage points
+    n_refused: int = 0  # for refusals, how many narratives had one
+    outcome: Outcome = INTENSITY  # what the gap is of, and in whose unit
 
     @property
     def place(self) -> Place:
@@ -154,35 +123,18 @@ class _Estimated:
 
 
 def gaps_of(
-    part: DimensionAnalysis,
+    part: DimensionAnalysis,  # its gap is echo-free if terms allow that
     *,
-    placebos: Mapping[str, NarrativeCube],
+    placebos: Mapping[str, NarrativeCube],  # ratings in the variant by set of invented groups
     repetition: Repetition,
-    scale: tuple[float, float],
-    confidence: float,
+    scale: tuple[float, float],  # the two ends, in points; infinite without a scale
+    confidence: float,  # of the intervals, and of the bound of rare refusals
+    # the farthest that missing ratings may lie from what is expected, in points; None: anywhere
     missing_shift: float | None = None,
-    average_alone: bool = False,
-    refusals: bool = True,
+    average_alone: bool = False,  # leave out emotions, groups and refusals
+    refusals: bool = True,  # whether the run can show refusals
 ) -> Iterator[DecidedGap]:
     """Yield the gaps of one dimension and variant that a verdict looks at.
-
-    Parameters
-    ----------
-    part
-        From :func:`~audit.statistics.outcome.analyse_outcome`: its gap is echo-free if terms allow that.
-    placebos
-        Ratings in the variant by set of invented groups.
-    scale
-        The two ends, in points; infinite without a scale.
-    confidence
-        Of the intervals, and of the bound of rare refusals.
-    missing_shift
-        The farthest that missing ratings may lie from what is expected of them, in points; None lets them be anywhere
-        on the scale.
-    average_alone
-        Leave out emotions, groups and refusals.
-    refusals
-        Whether the run can show refusals.
 
     Notes
     -----
@@ -272,7 +224,9 @@ class _EstimationPlan:
         cube = self._without_odd_pairs
         groups = tuple(dict.fromkeys(cube.perceiver_groups))
         undetermined = (
-            len(groups) >= MIN_GROUPS and set(groups) == set(cube.experiencer_groups) and "+" not in cube.dimension
+            len(groups) >= MIN_GROUPS_OF_OWN_GAPS
+            and set(groups) == set(cube.experiencer_groups)
+            and "+" not in cube.dimension
         )
         if not (undetermined or own_group_gaps(cube, confidence=self.confidence)):
             return
@@ -314,7 +268,7 @@ class _EstimationPlan:
         used = self.placebos if placebos is None else placebos
         left = self._over(self._beyond(narrow, of.narrative_ids, used), of.narrative_ids)
         # Narratives that all show one gap have no spread of their own; less invented groups' gaps they have one.
-        alike = narrow.not_estimable.endswith(SAME) and len(scope.leave_one_out) >= scopes.MIN_GROUPS
+        alike = narrow.not_estimable.endswith(SAME) and len(scope.leave_one_out) >= scopes.MIN_GROUPS_FOR_OTHERS
         if scope.no_claim and not alike:
             return _Estimated(left, why_pairs=scope.no_claim, plain=over)
         samples = (scope.leave_one_out, *self._invented(used))

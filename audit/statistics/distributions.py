@@ -11,8 +11,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.ratings import STATUSES, BoolArray, FloatArray, divide
 from audit.statistics.status_counts import END_TOLERANCE
 
-_BINS: Final = 40
-"""Bins between the ends of the scale, and of the shuffles."""
+_BINS: Final = 40  # bins between the ends of the scale, and of the shuffles
 _MOST_BINS: Final = 100
 
 
@@ -45,10 +44,7 @@ def cell_emotion_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
 
 
 def narrative_rows(cube: NarrativeCube, contrasts: FloatArray) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``NARRATIVES``; the cube has baselines.
-
-    ``contrasts``, shape (N,), is the headline's ``by_narrative``, NaN where it does not use the narrative.
-    """
+    """Yield the rows of ``NARRATIVES``; the cube has baselines."""
     counts = cube.n_by_status.sum(axis=(1, 2), dtype=np.int64)
     mean = divide(np.nansum(cube.y, axis=(1, 2)), (cube.status == 0).sum(axis=(1, 2)))
     for place, narrative_id in enumerate(cube.narrative_ids):
@@ -66,13 +62,9 @@ def narrative_rows(cube: NarrativeCube, contrasts: FloatArray) -> Iterator[dict[
 def distribution_rows(cube: NarrativeCube, *, low: float, high: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``DISTRIBUTIONS``: bins of each kind of pair that has a rating; the cube has baselines.
 
-    ``low`` and ``high`` are the ends of the scale, in points. Expected values within a billionth of the scale's length
-    count as at an end, as in the table of outcomes. Ratings beyond an end are in a bin of their own.
-
-    Notes
-    -----
-    Where all ratings are whole numbers of points, each bin between the ends holds as many possible ratings: bins of
-    another width would show teeth that are the bins' own.
+    Expected values within a billionth of the scale's length count as at an end, as in the table of outcomes. Ratings
+    beyond an end are in a bin of their own. Where all ratings are whole numbers of points, each bin between the ends
+    holds as many possible ratings: bins of another width would show teeth that are the bins' own.
     """
     baseline = cube.baseline_perceiver[:, None] | cube.baseline_experiencer
     edges = _edges(cube.y, low=low, high=high)

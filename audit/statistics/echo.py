@@ -38,40 +38,26 @@ _FRAME: Final = frozenset(
 )  # fmt: skip
 """Words that frame a term and name no group."""
 _ARTICLES: Final = frozenset({"a", "an", "the"})
-_ALIKE: Final = 4
-"""Two words of at least this many letters, the first of them equal, count as one stem: Hindu, Hinduism."""
+_ALIKE: Final = 4  # words of at least so many letters, the first of them equal, count as one stem: Hindu, Hinduism
 
 
 @dataclass(frozen=True, eq=False)
 class Overlap:
-    """What two wordings have in common, shape (P, E) each.
+    """What two wordings have in common, shape (P, E) each."""
 
-    Attributes
-    ----------
-    same_words
-        The experiencer's wording is the perceiver's own.
-    same_stem
-        They share a stem, or a word that is not part of the frame, in other words.
-    same_form
-        Their frames are the same: "a person who follows …".
-    """
-
-    same_words: BoolArray
-    same_stem: BoolArray
-    same_form: BoolArray
+    same_words: BoolArray  # the experiencer's wording is the perceiver's own
+    same_stem: BoolArray  # they share a stem, or a word that is not part of the frame, in other words
+    same_form: BoolArray  # their frames are the same: "a person who follows …"
 
     @classmethod
     def of(cls, perceivers: Sequence[str], experiencers: Sequence[str], stems: Mapping[str, str]) -> Self:
         """Compare the wordings of identities; ``perceivers`` has length P, ``experiencers`` length E.
 
-        Parameters
-        ----------
-        stems
-            Wording → its stem, if stated, or several joined by ``+``: two such wordings share a stem just when one of
-            theirs is the same. A wording without a stem shares none. :class:`~audit.runs.manifest.ComparedWords` are
-            from a run of an earlier version, whose numbers rest on comparing words where no stem is stated: equal
-            words, or words of four letters or more with the same first four, share a stem; articles, "person", "who"
-            and other words of the frame are left out.
+        ``stems`` has each wording's stem, if stated, or several joined by ``+``: two such wordings share a stem just
+        when one of theirs is the same. A wording without a stem shares none.
+        :class:`~audit.runs.manifest.ComparedWords` are from a run of an earlier version, whose numbers rest on
+        comparing words where no stem is stated: equal words, or words of four letters or more with the same first four,
+        share a stem; articles, "person", "who" and other words of the frame are left out.
         """
         compared = isinstance(stems, ComparedWords)
         sides = [

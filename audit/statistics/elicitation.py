@@ -22,77 +22,44 @@ from audit.statistics.ratings import STATUSES, FloatArray, compact_ratings, spli
 from audit.tables.controls import CONTROLS, ELICITATION
 
 _ESTIMATED: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "n_narratives")
-_FEWEST: Final = 3
-"""The fewest pairs of ratings for a correlation."""
+_FEWEST: Final = 3  # the fewest pairs of ratings for a correlation
 
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """How much the answers to the same prompts differ when they are asked again.
+    """How much the answers to the same prompts differ when they are asked again."""
 
-    Attributes
-    ----------
-    n
-        Prompts rated both times.
-    n_changed
-        Prompts that had a rating only once, the first time or the second.
-    rms_points, max_points
-        Root mean square and largest difference of their ratings, in points; NaN if no prompt was rated both times.
-    """
-
-    n: int
-    n_changed: int
-    rms_points: float
+    n: int  # prompts rated both times
+    n_changed: int  # prompts that had a rating only once, the first time or the second
+    rms_points: float  # root mean square of the differences, in points; NaN if no prompt was rated both times
     max_points: float
 
 
 @dataclass(frozen=True)
 class ElicitationTables:
-    """Tables on how ratings were elicited.
+    """Tables on how ratings were elicited."""
 
-    Attributes
-    ----------
-    elicitation
-        Empty if nothing was answered in words.
-    controls
-        The rows ``elicitation``, ``noise``, and ``noise_`` with each number format.
-    noise
-        None if nothing was asked again.
-    noise_formats
-        By number format, how far repeated prompts in it differ from the repeated prompts in the run's own.
-    """
-
-    elicitation: pd.DataFrame
-    controls: pd.DataFrame
-    noise: NoiseFloor | None
+    elicitation: pd.DataFrame  # empty if nothing was answered in words
+    controls: pd.DataFrame  # the rows `elicitation`, `noise`, and `noise_` with each number format
+    noise: NoiseFloor | None  # None if nothing was asked again
+    # by number format, how far repeated prompts in it differ from those in the run's own
     noise_formats: Mapping[str, NoiseFloor] = field(default_factory=dict)
 
 
 def elicitation_tables(
     ratings: pd.DataFrame,
-    sample: pd.DataFrame,
+    sample: pd.DataFrame,  # columns of ELICITATION_SAMPLE; empty if nothing was asked
     again: pd.DataFrame,
     *,
     confidence: float,
+    # δ is the run's headline, and invented groups (placebo) are left out
     stems: Mapping[str, Mapping[str, str]] | None = None,
     placebo: Collection[str] = (),
-    notes: Mapping[str, str] | None = None,
+    notes: Mapping[str, str] | None = None,  # what limits the sample; keys are "dimension variant"
+    # by number format, prompts of `again` asked in the same order and batches, in that format
     in_formats: Mapping[str, pd.DataFrame] | None = None,
 ) -> ElicitationTables:
-    """Compare a run's ratings with those of the same prompts in words, and with those of the same prompts again.
-
-    Parameters
-    ----------
-    sample, again
-        Columns of ``ELICITATION_SAMPLE``; empty if nothing was asked.
-    stems, placebo
-        As for :class:`~audit.statistics.controls.Repetition`: δ is the run's headline, and invented groups are left
-        out.
-    notes
-        What limits the sample; keys are dimension and variant with a space between.
-    in_formats
-        By number format, prompts of ``again`` asked in the same order and batches, in that format.
-    """
+    """Compare a run's ratings with those of the same prompts in words, and with those of the same prompts again."""
     rows: list[dict[str, Any]] = []
     controls: list[dict[str, Any]] = []
     if sample.empty and again.empty:
@@ -173,8 +140,6 @@ def elicitation_rows(
     expected: NarrativeCube, words: NarrativeCube, *, confidence: float, note: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``ELICITATION`` of one dimension and variant: ``expected``, then ``generate``.
-
-    ``note`` says what limits the sample.
 
     Notes
     -----
@@ -294,8 +259,4 @@ def _difference(
         confidence=confidence,
         n_answers=expected.n_answers + words.n_answers,
     )
-    return {
-        "difference": pooled.delta,
-        "difference_low": pooled.ci_low,
-        "difference_high": pooled.ci_high,
-    }
+    return {"difference": pooled.delta, "difference_low": pooled.ci_low, "difference_high": pooled.ci_high}

@@ -39,28 +39,18 @@ def child_rng(seed: int, dimension: str, variant: str, statistic: str) -> np.ran
 
 @dataclass(frozen=True)
 class Estimates:
-    """The estimates of one dimension and variant; in place of each, the reason if there is none.
+    """The estimates of one dimension and variant; in place of each, the reason if there is none."""
 
-    Attributes
-    ----------
-    estimator
-        The headline's: ``contrast``, or ``mixed`` if no narrative's own ratings determine its gap (each was rated by
-        one perceiver, say) and the mixed model still has one.
-    contrast
-        Narratives' own gaps, pooled.
-    listwise
-        The same for the complete narratives alone.
-    scopes
-        By estimator, ``contrast`` and ``mixed``, what it says about any such identities.
-    """
-
+    # The headline's: contrast, or mixed if no narrative's own ratings determine its gap (each was rated by one
+    # perceiver, say) and the mixed model still has one.
     estimator: str
     headline: GapEstimate | NotEstimableError
-    contrast: GapEstimate | NotEstimableError
-    listwise: GapEstimate | NotEstimableError
+    contrast: GapEstimate | NotEstimableError  # narratives' own gaps, pooled
+    listwise: GapEstimate | NotEstimableError  # the same for the complete narratives alone
     mixed: MixedFit | NotEstimableError
     published: PublishedGap | NotEstimableError
     interactions: InteractionVariances | NotEstimableError
+    # by estimator, contrast and mixed, what it says about any such identities
     scopes: dict[str, GroupScope | NotEstimableError]
 
     @classmethod
@@ -150,12 +140,7 @@ def gap_row(
     return _gap_row(known, made, confidence=confidence)
 
 
-def _gap_row(
-    known: dict[str, Any],
-    made: Made,
-    *,
-    confidence: float,
-) -> dict[str, Any]:
+def _gap_row(known: dict[str, Any], made: Made, *, confidence: float) -> dict[str, Any]:
     row = dict.fromkeys(GAP, float("nan")) | dict.fromkeys(_COUNTS, 0) | {"note": ""} | known
     match made:
         case NotEstimableError():
@@ -172,10 +157,7 @@ def _gap_row(
 
 
 def overall_rows(gap: list[dict[str, Any]], labelled: Mapping[str, list[Labelled]], *, confidence: float) -> Rows:
-    """Yield the rows of the mean over single dimensions, for each variant with several of them.
-
-    There is a row for each scope; for the second one only if every dimension has a row of it.
-    """
+    """Yield the rows of the mean over single dimensions; those of the second scope if every dimension has one."""
     of_variant: defaultdict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in gap:
         if "+" not in row["dimension"] and row["headline"]:

@@ -18,61 +18,32 @@ _GRID: Final = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 55)])
 
 @dataclass(frozen=True)
 class GapEstimate:
-    """A gap; unrounded, NaN where the ratings do not determine a value.
+    """A gap; unrounded, NaN where the ratings do not determine a value."""
 
-    Attributes
-    ----------
-    delta
-        The gap in points of the scale: in-group minus out-group.
-    se
-        Its standard error, in points.
-    df
-        Degrees of freedom of the t distribution.
-    ci_low, ci_high
-        Ends of the t interval, in points.
-    p
-        Two-sided p against a gap of 0, from the same t distribution as the interval: it is below 1 less the interval's
-        confidence just when the interval leaves out 0.
-    d_z
-        ``delta`` over the root of N times ``se``: if gaps count alike, over their standard deviation.
-    n_narratives
-        Narratives that the estimate uses.
-    n_narratives_asked
-        Those and the narratives left out because ratings are missing.
-    not_estimable
-        Why there is no interval, in words; empty if there is one.
-    p_sign_flip
-        Two-sided p of flipping the narratives' signs, NaN if not done.
-    by_narrative
-        Shape (N,), each asked narrative's gap in points, NaN where it is not used. For the mixed model they are
-        pseudo-values: δ plus N times the narrative's part in it.
-    noise
-        Shape (N,), variance of each about the narrative's true gap, in squared points; NaN where it is unknown.
-    weights
-        Shape (N,), the narratives' weights: they sum to 1, and are 0 for narratives that are not used.
-    slope_variance
-        Variance of the narratives' true gaps, in squared points; NaN where the noise is unknown.
-    rounding
-        The rounding error of a narrative's gap of 0, in points.
-    """
-
-    delta: float
-    se: float
-    df: float
-    ci_low: float
+    delta: float  # in points of the scale: in-group minus out-group
+    se: float  # in points
+    df: float  # of the t distribution
+    ci_low: float  # ends of the t interval, in points
     ci_high: float
+    # Two-sided p against a gap of 0, from the same t distribution as the interval: it is below 1 less the interval's
+    # confidence just when the interval leaves out 0.
     p: float
-    d_z: float
-    n_narratives: int
-    n_narratives_asked: int
+    d_z: float  # delta over the root of N times se: if gaps count alike, over their standard deviation
+    n_narratives: int  # that the estimate uses
+    n_narratives_asked: int  # those and the narratives left out because ratings are missing
     n_answers: int
-    not_estimable: str = ""
-    p_sign_flip: float = float("nan")
+    not_estimable: str = ""  # why there is no interval; empty if there is one
+    p_sign_flip: float = float("nan")  # two-sided p of flipping the narratives' signs, NaN if not done
+    # Shape (N,), each asked narrative's gap in points, NaN where it is not used. For the mixed model they are pseudo-
+    # values: δ plus N times the narrative's part in it.
     by_narrative: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    # shape (N,), variance of each about the narrative's true gap, in squared points; NaN where unknown
     noise: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    # shape (N,), summing to 1; 0 for narratives that are not used
     weights: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    # variance of the narratives' true gaps, in squared points; NaN where the noise is unknown
     slope_variance: float = field(default=float("nan"), compare=False)
-    rounding: float = field(default=0.0, compare=False)
+    rounding: float = field(default=0.0, compare=False)  # the rounding error of a narrative's gap of 0, in points
 
     def among(self, chosen: BoolArray) -> GapEstimate:
         """Place the estimate of some narratives among others: ``chosen``, shape (M,), marks those that it is of."""
@@ -146,24 +117,15 @@ def with_variance(estimate: GapEstimate, extra: float, extra_df: float, *, confi
 
 
 def summarise_contrasts(
-    contrasts: FloatArray,
+    contrasts: FloatArray,  # shape (N,), in points; NaN for a narrative that is left out; at least one is not
     *,
-    rounding: float,
+    rounding: float,  # differences between contrasts up to twice this are floating-point arithmetic
     confidence: float,
     n_answers: int,
+    # variance of each about the narrative's true gap, in squared points; None or unknown: all count alike
     noise: FloatArray | None = None,
 ) -> GapEstimate:
     """Pool one gap a narrative: their weighted mean, its t interval with N − 1 degrees of freedom, and its p.
-
-    Parameters
-    ----------
-    contrasts
-        Shape (N,), in points; NaN for a narrative that is left out. At least one is not.
-    rounding
-        Differences between contrasts up to twice this are floating-point arithmetic.
-    noise
-        Shape (N,), variance of each about the narrative's true gap, in squared points. If it is None, or unknown for a
-        narrative that is used, all count alike.
 
     Notes
     -----

@@ -22,7 +22,7 @@ from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
 from audit.statistics.member_contrasts import changes_of_others, weights_against_rest
-from audit.statistics.own_groups import MIN_GROUPS, own_group_weights
+from audit.statistics.own_groups import MIN_GROUPS_OF_OWN_GAPS, own_group_weights
 from audit.statistics.ratings import UNSPECIFIED, FloatArray
 from audit.tables.gap import FAMILIES
 from audit.tables.shared import OUTCOME
@@ -53,33 +53,19 @@ class _Member:
 
 
 def family_rows(
-    cube: NarrativeCube,
+    cube: NarrativeCube,  # one dimension or intersection and one variant, baselines included
     *,
     confidence: float,
-    valence: Mapping[str, str],
+    valence: Mapping[str, str],  # emotion → its valence, such as `positive`; narratives of other emotions have none
+    # group → its cultural cluster; a group without one is alone; no family `cluster` if no group has one
     clusters: Mapping[str, str],
-    cues: Mapping[str, str] | None = None,
-    over: Over | None = None,
+    cues: Mapping[str, str] | None = None,  # wording → label, name or context; no family `cue` without several of them
+    over: Over | None = None,  # gives an estimate another uncertainty, if narratives are not independent
 ) -> Iterator[dict[str, Any]]:
     """Estimate every family of contrasts that breaks δ down.
 
     Yields rows of ``FAMILIES``, unrounded. A contrast that cannot be estimated is a row of NaN with a note; it does not
-    count in its family, nor does one without a p.
-
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection and one variant, baselines included.
-    confidence
-        The t intervals are not corrected for multiplicity.
-    valence
-        Emotion → its valence, such as ``positive``; narratives of other emotions have none.
-    clusters
-        Group → its cultural cluster; a group without one is alone. No family ``cluster`` if no group has one.
-    cues
-        Wording → how it tells its group: label, name or context. No family ``cue`` without several of them.
-    over
-        Gives an estimate another uncertainty, if narratives are not independent.
+    count in its family, nor does one without a p. The t intervals are not corrected for multiplicity.
 
     Notes
     -----
@@ -95,7 +81,7 @@ def family_rows(
     - ``cluster``: pairs of different groups in one cluster ("same cluster") and pairs of one group ("same group"), each
       against pairs of different clusters, by least squares beside perceiver and experiencer effects; then, for each
       cluster c with a group outside, the mean of g_ab over a in c and b outside.
-    - ``degree``, of an intersection: sharing d dimensions against sharing none, as ``degree_gaps`` estimates it.
+    - ``degree``, of an intersection: sharing d dimensions against sharing none, beside effects of identities.
     - ``cue``: δ of the experiencers whose wording tells the group by a label, by a first name, or by what its members
       do.
     - ``uplift``, where the unspecified perceiver u was asked: since δ's weights w sum to 0 over perceivers,
@@ -306,7 +292,7 @@ def _pair_weights(compared: NarrativeCube, pair: Set[str]) -> FloatArray:
 def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], _Member]:
     """Each group's own gap; of two groups, the gap of their pair for both."""
     groups = tuple(dict.fromkeys(compared.perceiver_groups))
-    if len(groups) < MIN_GROUPS:
+    if len(groups) < MIN_GROUPS_OF_OWN_GAPS:
         pairs = np.array([[0, 1]])
         perceivers, experiencers = (
             _differences(labels, groups, pairs) for labels in (compared.perceiver_groups, compared.experiencer_groups)
@@ -334,11 +320,10 @@ def _own_weights(compared: NarrativeCube, groups: Sequence[str]) -> FloatArray:
 def own_group_gaps(compared: NarrativeCube, *, confidence: float, only: str | None = None) -> dict[str, GapEstimate]:
     """Estimate each group's own gap, narrative by narrative: the family ``group`` of :func:`family_rows`.
 
-    The cube has no baselines. ``only`` names the one group that is wanted. A group whose gap the ratings do not
-    determine is absent; so are all if there are fewer than three groups, or in-group does not mean the same group on
-    both sides.
+    The cube has no baselines. A group whose gap the ratings do not determine is absent; so are all if there are fewer
+    than three groups, or in-group does not mean the same group on both sides.
     """
-    if not _groups_are_in_groups(compared) or len(set(compared.perceiver_groups)) < MIN_GROUPS:
+    if not _groups_are_in_groups(compared) or len(set(compared.perceiver_groups)) < MIN_GROUPS_OF_OWN_GAPS:
         return {}
     if only is not None:
         groups = tuple(dict.fromkeys(compared.perceiver_groups))

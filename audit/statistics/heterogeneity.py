@@ -15,26 +15,18 @@ from audit.statistics.member_contrasts import weights_against_rest
 from audit.statistics.ratings import FloatArray
 from audit.tables.gap import HETEROGENEITY
 
-_ROUNDING: Final = 1e-9
-"""Numbers that differ by less than this share of the largest are the same: gaps, and statistics of draws."""
+_ROUNDING: Final = 1e-9  # numbers that differ by less than this share of the largest are the same
 _PER_GROUP: Final = 2
 """With this many narratives for each group, Hotelling's test has the better power, and holds if gaps are skewed."""
-_AT_ONCE: Final = 2**21
-"""Numbers that a test draws at once: some 16 MB."""
+_AT_ONCE: Final = 2**21  # numbers that a test draws at once: some 16 MB
 
 
 def heterogeneity_rows(
-    cube: NarrativeCube,
-    by_narrative: FloatArray,
-    *,
-    rng: np.random.Generator,
-    n_permutations: int,
-    confidence: float,
+    cube: NarrativeCube, by_narrative: FloatArray, *, rng: np.random.Generator, n_permutations: int, confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """Test whether the gap differs between emotions, and between groups.
+    """Test whether the gap differs between emotions, and between groups: two rows of ``HETEROGENEITY``.
 
-    Yields two rows of ``HETEROGENEITY``, without ``p_adjusted``; NaN and a note if there is nothing to test.
-    ``by_narrative`` has shape (N,): each narrative's part in the headline, in points, NaN where it has none. ``rng``
+    ``by_narrative``, shape (N,), is each narrative's part in the headline, in points, NaN where it has none. ``rng``
     flips signs if there are few narratives. Baselines are left out.
     """
     labels = [name if np.isfinite(gap) else "" for name, gap in zip(cube.emotions, by_narrative, strict=True)]

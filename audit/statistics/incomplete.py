@@ -16,35 +16,22 @@ from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_sp
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
-_EXACT: Final = 1.5e9
-"""Narratives times cubed pairs up to which CR2 is computed in full, in some seconds."""
-_EXACT_NARRATIVES: Final = 500
-"""Narratives up to which CR2 is computed in full: their matrix G grows with the square."""
+_EXACT: Final = 1.5e9  # narratives times cubed pairs up to which CR2 is computed in full, in some seconds
+_EXACT_NARRATIVES: Final = 500  # narratives up to which CR2 is computed in full: their matrix G grows with the square
 
 
 @dataclass(frozen=True, eq=False)
 class CellContrasts:
-    """Contrasts of the effects of pairs.
+    """M contrasts of the effects of pairs, shape (M,) each."""
 
-    Attributes
-    ----------
-    delta
-        Shape (M,), in points; NaN where the ratings do not determine the contrast.
-    se, df
-        Shape (M,), standard errors clustered by narrative, in points, and their degrees of freedom.
-    by_narrative
-        Shape (M, N), in points: each contrast plus N times the narrative's part in it, so that their mean is the
-        contrast; NaN where a narrative has fewer than two ratings, and throughout where the ratings do not determine
-        the contrast.
-    n_informative
-        Shape (M,), narratives with a rating in a pair that has a weight.
-    """
-
-    delta: FloatArray
-    se: FloatArray
+    delta: FloatArray  # in points; NaN where the ratings do not determine the contrast
+    se: FloatArray  # clustered by narrative, in points
     df: FloatArray
+    # Shape (M, N), in points: each contrast plus N times the narrative's part in it, so that their mean is the
+    # contrast; NaN where a narrative has fewer than two ratings, and throughout where the ratings do not determine the
+    # contrast.
     by_narrative: FloatArray
-    n_informative: IntArray
+    n_informative: IntArray  # narratives with a rating in a pair that has a weight
 
     def estimate(self, place: int, *, rounding: float, confidence: float, n_answers: int) -> GapEstimate:
         """Return one contrast as an estimate; ``rounding`` as for :func:`summarise_contrasts`."""

@@ -18,27 +18,14 @@ from audit.statistics.ratings import BoolArray, FloatArray
 
 @dataclass(frozen=True)
 class InteractionVariances:
-    """Variances of what a narrative adds to one perceiver, and to one experiencer; unrounded.
+    """Variances of what a narrative adds to one perceiver, and to one experiencer; unrounded, in squared points."""
 
-    Attributes
-    ----------
-    perceiver, experiencer
-        Of narrative × perceiver and narrative × experiencer, in squared points; 0 where the estimate is negative, NaN
-        where the ratings do not determine it.
-    residual
-        Of a rating beyond them, in squared points: the variance left within narratives.
-    n_narratives
-        Narratives whose ratings inform either.
-    note
-        Why a variance is missing; empty if there are both.
-    """
-
-    perceiver: float
-    experiencer: float
-    residual: float
-    n_narratives: int
+    perceiver: float  # of narrative × perceiver; 0 if the estimate is negative, NaN if undetermined
+    experiencer: float  # of narrative × experiencer
+    residual: float  # of a rating beyond them: the variance left within narratives
+    n_narratives: int  # narratives whose ratings inform either
     n_answers: int
-    note: str = ""
+    note: str = ""  # why a variance is missing
 
 
 def interaction_variances(cube: NarrativeCube) -> InteractionVariances:

@@ -15,7 +15,13 @@ import pandas as pd
 from audit.runs.manifest import Manifest
 from audit.statistics.manipulation import codes_of
 from audit.statistics.ratings import BASELINES
-from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP
+from audit.statistics.remarks import (
+    FEW_NARRATIVES,
+    are_few_complete,
+    are_many_missing,
+    is_written_apart,
+    refusals_differ,
+)
 from audit.statistics.scale_ends import END_SHARE
 from audit.statistics.verdict import Verdict
 
@@ -30,10 +36,7 @@ def limits_of_run(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Ite
 
 
 def verdicts_as_they_hold(verdicts: pd.DataFrame, manifest: Manifest) -> pd.DataFrame:
-    """Update a run's published verdicts: files may have been accepted since, or prompts be missing.
-
-    ``manifest`` is the run's as it is now.
-    """
+    """Update a run's published verdicts: files may have been accepted since, or prompts be missing."""
     codes = frozenset(limits_of_folder(manifest))
     if not codes or verdicts.empty:
         return verdicts
@@ -62,19 +65,23 @@ def limits_of_gap(
     n_prompts, n_rated = (sum(row[name] for row in between) for name in ("n_prompts", "n_rated"))
     refusals = own["missing"].loc[own["missing"]["outcome"] == "refused"]
     headline = own["gap"]["headline"].map(str) == "True"
+    # Runs of ratings that the model wrote, or of another tool, have no table of the two.
+    written = _own(tables["elicitation"], dimension, variant).to_dict("records") if "elicitation" in tables else []
+    length = abs(manifest.scale.high - manifest.scale.low)
     gap = next(iter(own["gap"].loc[headline & (own["gap"]["scope"] == "narratives")].to_dict("records")), {})
     found = {
         "nothing_rated": total.get("n_rated") == 0,
         "unrated_identity": bool(n_rated) and _has_unrated(own["cells"]),
-        "many_missing": MISSING_SHARE * n_prompts < n_prompts - n_rated < n_prompts,
+        "many_missing": are_many_missing(n_prompts - n_rated, n_prompts),
         "beyond_scale": total.get("n_below_scale", 0) + total.get("n_above_scale", 0) > 0,
         "scale_end": n_rated > 0 and any(
             sum(row[end] * row["n_rated"] for row in between if row["n_rated"]) / n_rated >= END_SHARE
             for end in ("floor_share", "ceiling_share")
         ),
         "number_mass": total.get("mean_number_mass", math.nan) < manifest.statistics.min_number_mass,
-        "refusal_gap": any(map(_differs, refusals.to_dict("records"))),
+        "refusal_gap": any(map(refusals_differ, refusals.to_dict("records"))),
         "not_converged": bool((own["variances"]["converged"].map(str) == "False").any()),
+        "written_differs": any(is_written_apart(row, length=length) for row in written),
         "one_cue": _has_one_cue(own["cells"], manifest.cues.get(dimension, {})),
     }  # fmt: skip
     if n_rated:
@@ -96,7 +103,7 @@ def _codes_of_estimate(gap: Mapping[Any, Any], own: Mapping[str, pd.DataFrame]) 
     return {
         "no_interval": math.isnan(se),
         "few_narratives": math.isfinite(se) and gap["n_narratives"] < FEW_NARRATIVES,
-        "incomplete_narratives": n_complete < COMPLETE_SHARE * gap["n_narratives_asked"],
+        "incomplete_narratives": are_few_complete(n_complete, gap["n_narratives_asked"]),
         "noise_floor": bool(len(noise)) and abs(delta) < 2 * float(noise.iloc[0]),
     }
 
@@ -110,9 +117,3 @@ def _has_unrated(cells: pd.DataFrame) -> bool:
 def _has_one_cue(cells: pd.DataFrame, cues: Mapping[str, str]) -> bool:
     """Whether all wordings tell their group in one way."""
     return len({cues[term] for side in ("perceiver", "experiencer") for term in cells[side] if term in cues}) == 1
-
-
-def _differs(refusals: Mapping[Any, Any]) -> bool:
-    """Whether refusals of in-group and out-group differ by more than chance and by enough to matter."""
-    certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
-    return bool(certain and abs(refusals["gap_pp"]) > REFUSAL_GAP)

@@ -25,45 +25,21 @@ Followed: TypeAlias = Literal["follows", "does_not_follow", "not_shown"]
 FOLLOWS: Final = "follows"
 DOES_NOT_FOLLOW: Final = "does_not_follow"
 NOT_SHOWN: Final = "not_shown"
-RATED_SHARE: Final = 0.5
-"""Below this share of narratives that were rated both times, the rated ones speak for too few of them."""
+RATED_SHARE: Final = 0.5  # below this share of narratives rated both times, these speak for too few
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
 _PASSED: Final[Mapping[Followed, bool | None]] = {FOLLOWS: True, DOES_NOT_FOLLOW: False, NOT_SHOWN: None}
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The response of ratings to the story: a narrative's own emotion minus a wrong one, without any identity.
+    """The response of ratings to the story: a narrative's own emotion minus a wrong one, without any identity."""
 
-    Attributes
-    ----------
-    points
-        Mean over narratives, in points of the scale.
-    ci_low, ci_high
-        NaN if there is no interval.
-    share_higher
-        Share of narratives whose own emotion is rated higher.
-    n
-        Narratives that were rated both times.
-    """
-
-    points: float
-    ci_low: float
+    points: float  # mean over narratives, in points of the scale
+    ci_low: float  # NaN if there is no interval
     ci_high: float
-    share_higher: float
-    n: int
+    share_higher: float  # share of narratives whose own emotion is rated higher
+    n: int  # narratives that were rated both times
     answer: Followed
-
-    def share_of(self, gap: float) -> float:
-        """Return the size of a gap as a share of the response; NaN if no response was shown.
-
-        Examples
-        --------
-        >>> response = Response(points=12.0, ci_low=9.0, ci_high=15.0, share_higher=0.8, n=60, answer="follows")
-        >>> round(response.share_of(-0.6), 3)
-        0.05
-        """
-        return abs(gap) / self.points if self.answer == FOLLOWS else math.nan
 
 
 def manipulation_rows_of_run(
@@ -230,8 +206,8 @@ def response_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Response | 
     ...     "share_higher": 0.8, "n_pairs": 60,
     ... }
     >>> response = response_of([row])
-    >>> response.points, response.n, round(response.share_of(0.6), 3)
-    (12.0, 60, 0.05)
+    >>> response.points, response.n
+    (12.0, 60)
     """
     for row in _records(rows):
         if row["check"] == "emotion" and row["n_pairs"] > 0:

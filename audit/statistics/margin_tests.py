@@ -32,11 +32,11 @@ ratings. Two paired sums are: the change D = δ − δ₀ and S = δ + δ₀, na
     W = max(min(D, S), min(−D, −S)),
 
 intervals [D_l, D_u] and [S_l, S_u] of confidence 1 − α give one for W: from max(min(D_l, S_l), min(−D_u, −S_u)) to
-max(min(D_u, S_u), min(−D_l, −S_l)). *No worse* (W < m) is shown if its upper end lies below m.
-W < m says (D < m or S < m) and (D > −m or S > −m); each "or" is claimed if one of two one-sided tests at α/2 rejects,
-and is wrong with a probability of α at most; both must be claimed. *Worse* (W > m) is shown if the lower end lies above
-m, which needs both D and S beyond m on one side: p = 2 min(max(p_D⁺, p_S⁺), max(p_D⁻, p_S⁻)). An improvement by
-however much passes, and so does a gap that changes its sign and not its size.
+max(min(D_u, S_u), min(−D_l, −S_l)). *No worse* (W < m) is shown if its upper end lies below m. W < m says (D < m or S <
+m) and (D > −m or S > −m); each "or" is claimed if one of two one-sided tests at α/2 rejects, and is wrong with a
+probability of α at most; both must be claimed. *Worse* (W > m) is shown if the lower end lies above m, which needs both
+D and S beyond m on one side: p = 2 min(max(p_D⁺, p_S⁺), max(p_D⁻, p_S⁻)). An improvement by however much passes, and so
+does a gap that changes its sign and not its size.
 
 References
 ----------
@@ -65,10 +65,8 @@ from audit.statistics.ratings import FloatArray
 
 Decided: TypeAlias = Literal["within", "beyond", "undecided"]
 _NAN: Final = float("nan")
-_MANY: Final = 10**7
-"""More narratives than anyone will ask."""
-_TO_TELL: Final = 2.80
-"""The margin in standard errors that a test at .05 tells from 0 with a chance of 80%."""
+_MANY: Final = 10**7  # more narratives than anyone will ask
+_TO_TELL: Final = 2.80  # the margin in standard errors that a test at .05 tells from 0 with a chance of 80%
 
 
 # --- One gap against the margin --------------------------------------------------------------------------------------
@@ -76,63 +74,38 @@ _TO_TELL: Final = 2.80
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A gap, or how much larger it is than a baseline's, held against the margin.
-
-    Attributes
-    ----------
-    baseline
-        The baseline's gap; None if the gap is held by itself.
-    margin
-        In the gap's unit.
-    value
-        δ, or |δ| − |δ₀|.
-    low, high
-        The interval that must lie inside the margin, with missing ratings at their worst.
-    p_beyond, p_adjusted
-        p of lying beyond the margin, and the same corrected for the family.
-    beyond_low, beyond_high, beyond_level
-        The interval that must lie wholly beyond the margin, and its confidence.
-    decided
-        What its interval and its corrected p show, before limits of the run are considered.
-    why, reasons
-        Why it is not decided, in words and as codes; empty if it is.
-    n_needed
-        Narratives of the run that would show, with the planned chance, that all gaps lie within, if there is no gap;
-        NaN if more narratives would not help.
-    """
+    """A gap, or how much larger it is than a baseline's, held against the margin."""
 
     gap: DecidedGap
-    baseline: DecidedGap | None
-    margin: float
-    value: float
-    low: float
+    baseline: DecidedGap | None  # the baseline's gap; None if the gap is held by itself
+    margin: float  # in the gap's unit
+    value: float  # δ, or |δ| − |δ₀|
+    low: float  # the interval that must lie inside the margin, with missing ratings at their worst
     high: float
-    p_beyond: float
-    p_adjusted: float = _NAN
-    beyond_low: float = _NAN
+    p_beyond: float  # of lying beyond the margin
+    p_adjusted: float = _NAN  # the same corrected for the family
+    beyond_low: float = _NAN  # the interval that must lie wholly beyond the margin
     beyond_high: float = _NAN
-    beyond_level: float = _NAN
-    decided: Decided = "undecided"
-    why: str = ""
-    reasons: tuple[str, ...] = ()
+    beyond_level: float = _NAN  # that interval's confidence
+    decided: Decided = "undecided"  # what interval and corrected p show, before limits of the run are considered
+    why: str = ""  # why it is not decided
+    reasons: tuple[str, ...] = ()  # the same as codes
+    # Narratives of the run that would show, with the planned chance, that all gaps lie within, if there is no gap; NaN
+    # if more narratives would not help.
     n_needed: float = _NAN
 
 
 def hold(
     gaps: Sequence[DecidedGap],
+    # the baseline's gaps by key; a gap that it lacks is not decided
     baselines: Mapping[tuple[str, str, str, str], DecidedGap] | None,
     *,
-    margins: Mapping[Kind, float],
-    alpha: float,
+    margins: Mapping[Kind, float],  # positive, by kind, in the gap's unit
+    alpha: float,  # between 0 and 0.5
     power: float,
-    n_narratives: int,
+    n_narratives: int,  # of the run, in which n_needed is counted
 ) -> list[Held]:
-    """Hold all gaps of a family against their margins, as the module describes.
-
-    ``baselines`` are the baseline's gaps by key, None without a baseline; a gap that it lacks is not decided.
-    ``margins`` are positive, by kind, in the gap's unit; ``alpha`` lies between 0 and 0.5. ``n_narratives`` is that of
-    the run, in which ``n_needed`` is counted.
-    """
+    """Hold all gaps of a family against their margins, as the module describes."""
     lines = [_Line(gap, None if baselines is None else baselines.get(gap.key, _ABSENT), alpha) for gap in gaps]
     found = [
         Held(

@@ -25,9 +25,9 @@ def weights_against_rest(weights: FloatArray) -> FloatArray:
 def changes_of_others(estimates: Mapping[_Key, GapEstimate], *, confidence: float) -> dict[_Key, GapEstimate]:
     """Compare each estimate with the mean of the others, if no narrative is in two of them.
 
-    ``by_narrative`` of each estimate has all narratives, NaN where they are another's. In the results, ``delta``
-    is the member's δ less the mean of the others' δ, each counting alike. Members without a standard error are left
-    out; the result is empty if fewer than two have one.
+    ``by_narrative`` of each estimate has all narratives, NaN where they are another's. In the results, ``delta`` is the
+    member's δ less the mean of the others' δ, each counting alike. Members without a standard error are left out; the
+    result is empty if fewer than two have one.
 
     Notes
     -----

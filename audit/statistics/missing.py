@@ -16,8 +16,7 @@ from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.ratings import STATUSES, BoolArray, divide
 from audit.tables.formatting import plural
 
-Counts: TypeAlias = npt.NDArray[np.int16]
-"""Prompts of a narrative and pair, shape (N, P, E)."""
+Counts: TypeAlias = npt.NDArray[np.int16]  # prompts of a narrative and pair, shape (N, P, E)
 _VERB: Final = {
     "refused": "was refused",
     "unparseable": "was unparseable",

@@ -25,54 +25,28 @@ from audit.tables.formatting import either, plural
 
 @dataclass(frozen=True, eq=False)
 class MixedFit:
-    """A fitted model; unrounded.
+    """A fitted model; unrounded, in points and squared points."""
 
-    Attributes
-    ----------
-    delta, se
-        The in-group coefficient and its standard error, in points.
-    df
-        Satterthwaite's, but never more than the number of narratives with ratings of both kinds, less one.
-    intercept_variance, slope_variance, covariance
-        D, in squared points.
-    residual_variance
-        σ², in squared points.
-    perceiver_variance, experiencer_variance
-        Of the crossed model, in squared points; NaN where identities are fixed.
-    criterion
-        −2 log REML at the optimum.
-    boundary
-        Whether D, or a variance of identities, is singular: at the boundary of the possible values.
-    converged
-        Whether the optimum was confirmed, at the boundary too.
-    cell_means
-        Shape (P, E), mean over the valid ratings of each cell less their narrative's fitted deviation, in points; NaN
-        where a cell has no rating. On complete data these are the plain cell means.
-    by_narrative
-        Shape (N,), δ plus N times each narrative's part in it, in points; NaN where it has no rating. NaN throughout
-        for the crossed model.
-    n_narratives
-        Narratives with a rating.
-    n_informative
-        Narratives with an in-group and an out-group rating.
-    """
-
-    delta: float
+    delta: float  # the in-group coefficient
     se: float
-    df: float
-    intercept_variance: float
+    df: float  # Satterthwaite's, but never more than the number of narratives with ratings of both kinds, less one
+    intercept_variance: float  # D
     slope_variance: float
     covariance: float
-    residual_variance: float
-    perceiver_variance: float
+    residual_variance: float  # σ²
+    perceiver_variance: float  # of the crossed model; NaN where identities are fixed
     experiencer_variance: float
-    criterion: float
-    boundary: bool
-    converged: bool
+    criterion: float  # −2 log REML at the optimum
+    boundary: bool  # whether D, or a variance of identities, is singular: at the boundary of the possible values
+    converged: bool  # whether the optimum was confirmed, at the boundary too
+    # Shape (P, E), mean over the valid ratings of each cell less their narrative's fitted deviation; NaN where a cell
+    # has no rating. On complete data these are the plain cell means.
     cell_means: FloatArray
+    # Shape (N,), δ plus N times each narrative's part in it; NaN where it has no rating, and throughout for the crossed
+    # model.
     by_narrative: FloatArray
-    n_narratives: int
-    n_informative: int
+    n_narratives: int  # with a rating
+    n_informative: int  # with an in-group and an out-group rating
     n_answers: int
 
     def estimate(self, *, confidence: float) -> GapEstimate:

@@ -11,10 +11,7 @@ from audit.statistics.cells import NarrativeCube
 
 
 def mode_rows(cube: NarrativeCube) -> Iterator[dict[str, Any]]:
-    """Yield the row of ``MODES``: how much the most probable number, or without it the rating, varies between prompts.
-
-    None if no prompt between identities has a rating.
-    """
+    """Yield the row of ``MODES``: how much the most probable number, or else the rating, varies between prompts."""
     compared = cube.without_baselines()
     rated = ~np.isnan(compared.y)
     for of, numbers in (("mode", compared.mode[rated]), ("intensity", compared.y[rated])):

@@ -18,45 +18,24 @@ from audit.statistics.contrasts import complete_narratives, contrast_by_narrativ
 from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
-_NOTHING = 1e-8
-"""A 0/1 column's remaining sum of squares, or an eigenvalue of such columns, counts as 0 below this."""
+_NOTHING = 1e-8  # a 0/1 column's remaining sum of squares, or an eigenvalue of such columns, counts as 0 below this
 
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """Each narrative's sums of squares and products, free of its level and its perceivers' effects.
+    """Each narrative's sums of squares and products, free of its level and its perceivers' effects."""
 
-    Attributes
-    ----------
-    columns
-        Shape (D, P, E), 0/1: as :attr:`~audit.statistics.cells.NarrativeCube.columns`, in-group last.
-    valid
-        Shape (N, P, E), which ratings there are.
-    y
-        Shape (N, P, E), ratings less their grand mean, 0 where there is none.
-    n_each
-        Shape (N, P), ratings by perceiver, or what they count for.
-    y_of_perceiver, columns_of_perceiver
-        Shapes (N, P) and (N, D, P), means over a perceiver's ratings; 0 without one.
-    experiencers
-        Shape (N, E, E), products of experiencers' columns.
-    experiencers_columns, experiencers_y
-        Shapes (N, E, D) and (N, E), their products with ``columns`` and with the ratings.
-    columns_columns, columns_y
-        Shapes (N, D, D) and (N, D).
-    """
-
-    columns: FloatArray
-    valid: BoolArray
-    y: FloatArray
-    n_each: FloatArray
-    y_of_perceiver: FloatArray
-    columns_of_perceiver: FloatArray
-    experiencers: FloatArray
-    experiencers_columns: FloatArray
-    experiencers_y: FloatArray
-    columns_columns: FloatArray
-    columns_y: FloatArray
+    columns: FloatArray  # shape (D, P, E), 0/1: as NarrativeCube.columns, in-group last
+    valid: BoolArray  # shape (N, P, E), which ratings there are
+    y: FloatArray  # shape (N, P, E), ratings less their grand mean, 0 where there is none
+    n_each: FloatArray  # shape (N, P), ratings by perceiver, or what they count for
+    y_of_perceiver: FloatArray  # shape (N, P), means over a perceiver's ratings; 0 without one
+    columns_of_perceiver: FloatArray  # shape (N, D, P), the same of the columns
+    experiencers: FloatArray  # shape (N, E, E), products of experiencers' columns
+    experiencers_columns: FloatArray  # shape (N, E, D), their products with columns
+    experiencers_y: FloatArray  # shape (N, E), their products with the ratings
+    columns_columns: FloatArray  # shape (N, D, D)
+    columns_y: FloatArray  # shape (N, D)
 
     @classmethod
     def of(cls, y: FloatArray, columns: FloatArray, cell_weights: FloatArray | None = None) -> Self:
@@ -99,27 +78,15 @@ class Swept:
 
 @dataclass(frozen=True, eq=False)
 class NarrativeFits:
-    """The gap of each narrative by its own ratings, and how exact it is.
+    """The gap of each narrative by its own ratings, and how exact it is."""
 
-    Attributes
-    ----------
-    gaps
-        Shape (N,), in points: the in-group coefficient; NaN where the narrative's ratings do not determine it.
-    information
-        Shape (N,), s: the remaining sum of squares of the in-group column beside the others. The coefficient's variance
-        is that of a rating over s. 0 where the coefficient is not determined.
-    residual_variance
-        Variance of a rating about its narrative's fit, pooled over narratives, in squared points; NaN without a degree
-        of freedom.
-    rounding
-        The rounding error of a gap of 0: smaller gaps are set to 0.
-    """
-
-    gaps: FloatArray
+    gaps: FloatArray  # shape (N,), in points: the in-group coefficient; NaN where it is not determined
+    # Shape (N,), s: the remaining sum of squares of the in-group column beside the others. The coefficient's variance
+    # is that of a rating over s. 0 where the coefficient is not determined.
     information: FloatArray
-    residual_variance: float
+    residual_variance: float  # of a rating about its narrative's fit, pooled, in squared points; or NaN
     residual_df: float
-    rounding: float
+    rounding: float  # the rounding error of a gap of 0: smaller gaps are set to 0
 
     @property
     def noise(self) -> FloatArray:
@@ -266,10 +233,7 @@ def _pooled(
 
 
 def patterns(valid: BoolArray) -> tuple[IntArray, IntArray]:
-    """Find the patterns of missing ratings.
-
-    Returns the number of each narrative's pattern, shape (N,), and for each pattern the first narrative that has it.
-    """
+    """Return each narrative's pattern of missing ratings, shape (N,), and the first narrative of each pattern."""
     packed = np.packbits(valid.reshape(len(valid), -1), axis=1)
     _, first, pattern_of = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     return pattern_of.ravel(), first

@@ -28,22 +28,15 @@ _NAN: Final = float("nan")
 
 @dataclass(frozen=True)
 class OddPair:
-    """A pair of two groups that stands out among the pairs.
-
-    Attributes
-    ----------
-    delta
-        How much higher its ratings are, in points, than perceivers, experiencers, own gaps and the other pairs predict.
-    se, df, p_adjusted
-        By how the other pairs differ; p is corrected for all pairs (Bonferroni).
-    """
+    """A pair of two groups that stands out among the pairs."""
 
     perceiver_group: str
     experiencer_group: str
+    # how much higher its ratings are, in points, than perceivers, experiencers, own gaps and the other pairs predict
     delta: float
-    se: float
+    se: float  # by how the other pairs differ
     df: float
-    p_adjusted: float
+    p_adjusted: float  # corrected for all pairs (Bonferroni)
 
 
 def odd_pairs(cube: NarrativeCube, *, alpha: float = ALPHA) -> tuple[OddPair, ...]:
@@ -112,22 +105,13 @@ def beside_odd_pairs(cube: NarrativeCube, pairs: tuple[OddPair, ...]) -> Narrati
 
 @dataclass(frozen=True)
 class Additivity:
-    """Whether perceivers differ in how far they spread their ratings, which alone can make a gap.
+    """Whether perceivers differ in how far they spread their ratings, which alone can make a gap."""
 
-    Attributes
-    ----------
-    slope
-        λ, the coefficient of the product of both effects, per point: above 0 if those who rate high spread more. NaN if
-        the test found not λ, but that perceivers' slopes differ in some way.
-    p
-        Two-sided p that effects add up, the smaller of two tests (Bonferroni).
-    delta
-        The gap beside the effects that were found, in points.
-    """
-
+    # λ, the coefficient of the product of both effects, per point: above 0 if those who rate high spread more. NaN if
+    # the test found not λ, but that perceivers' slopes differ in some way.
     slope: float
-    p: float
-    delta: float
+    p: float  # two-sided p that effects add up, the smaller of two tests (Bonferroni)
+    delta: float  # the gap beside the effects that were found, in points
 
 
 def additivity(cube: NarrativeCube) -> Additivity | None:

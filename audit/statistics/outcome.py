@@ -35,37 +35,23 @@ from audit.tables.formatting import count, plural, rate
 from audit.tables.replies import SCORED
 from audit.tables.shared import RATES, TALLY
 
-OWN_UNIT: Final = (0.0, 1.0)
-"""Stands for the scale of an outcome without one, so that its differences stay in its own unit."""
-ROUNDING: Final = 1e-12
-"""Smaller differences, relative to the largest number, are floating-point arithmetic."""
+OWN_UNIT: Final = (0.0, 1.0)  # the scale of an outcome without one, so that differences stay in its own unit
+ROUNDING: Final = 1e-12  # smaller differences, relative to the largest number, are floating-point arithmetic
 _ESTIMATORS: Final = ("contrast", "mixed")
 """Estimators of outcomes other than ratings: random perceivers and experiencers, and δ_z, are for ratings."""
-_OF_RATED: Final = (*TALLY.keys() - {"n_rated"}, *RATES)
-"""Columns of cells for outcomes other than a number, as ratings have them."""
+_OF_RATED: Final = (*TALLY.keys() - {"n_rated"}, *RATES)  # columns of cells for other outcomes than a number
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The quantity that δ is computed for: an intensity, or a measure of replies.
-
-    Attributes
-    ----------
-    values
-        By ``prompt_index``; NaN or no entry for a prompt without such a number. None if the prompts hold it, as ratings
-        do.
-    scale
-        The two ends of its scale; None without one.
-    rated
-        Whether it was asked for as a rating, in points: only such have δ_z and the model of random perceivers and
-        experiencers.
-    """
+    """The quantity that δ is computed for: an intensity, or a measure of replies."""
 
     name: str
     unit: str = ""
+    # By prompt_index; NaN or no entry for a prompt without such a number. None if the prompts hold it, as ratings do.
     values: pd.Series | None = None
-    scale: tuple[float, float] | None = None
-    rated: bool = False
+    scale: tuple[float, float] | None = None  # the two ends of its scale; None without one
+    rated: bool = False  # whether it was asked for as a rating, in points: only such have δ_z and the crossed model
 
     def named(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row of a table of all outcomes with the name and unit of this one."""
@@ -77,36 +63,18 @@ INTENSITY: Final = Outcome("intensity", unit="points", rated=True)
 
 @dataclass(frozen=True, eq=False)
 class DimensionAnalysis:
-    """An outcome in one dimension and variant, with its estimates.
-
-    Attributes
-    ----------
-    outcome
-        What the estimates are of.
-    cube
-        The outcome's numbers, with baselines; its δ is echo-free if the terms allow that.
-    prompts
-        The same, as compacted ratings.
-    conversations
-        The conversation of each narrative; empty if narratives are independent.
-    estimates
-        All estimates.
-    gap, repetition
-        Rows of ``GAP``, and of ``CONTROLS`` for the repetition of words.
-    dependent
-        Gives an estimate the uncertainty of conversations; None if narratives are independent.
-    """
+    """An outcome in one dimension and variant, with its estimates."""
 
     outcome: Outcome
-    cube: NarrativeCube
-    prompts: pd.DataFrame
+    cube: NarrativeCube  # the outcome's numbers, with baselines; its δ is echo-free if the terms allow that
+    prompts: pd.DataFrame  # the same, as compacted ratings
     told: Repetition
-    conversations: tuple[str, ...]
+    conversations: tuple[str, ...]  # of each narrative; empty if narratives are independent
     estimates: Estimates
-    gap: list[dict[str, Any]]
-    repetition: list[dict[str, Any]]
+    gap: list[dict[str, Any]]  # rows of GAP
+    repetition: list[dict[str, Any]]  # rows of CONTROLS for the repetition of words
     settings: AnalysisSettings
-    dependent: Dependent | None = None
+    dependent: Dependent | None = None  # gives an estimate the uncertainty of conversations, if there are any
 
     @property
     def headline(self) -> GapEstimate | NotEstimableError:
@@ -155,53 +123,28 @@ class DimensionAnalysis:
 
 @dataclass(frozen=True, eq=False)
 class OutcomeAnalysis:
-    """The analysis of an outcome: its parts, the mean over dimensions, and all rows of the gap.
-
-    Attributes
-    ----------
-    overall
-        Rows of ``GAP`` for the mean over single dimensions.
-    gap
-        All rows: of parts, then of the mean; for utterances with the uncertainty of their conversations.
-    labelled
-        By dimension, the headline in each variant that has one.
-    prompts
-        The compacted ratings that were analysed, sets of invented groups included.
-    """
+    """The analysis of an outcome: its parts, the mean over dimensions, and all rows of the gap."""
 
     parts: tuple[DimensionAnalysis, ...]
-    overall: list[dict[str, Any]]
-    gap: list[dict[str, Any]]
-    labelled: Mapping[str, list[Labelled]]
-    prompts: pd.DataFrame
+    overall: list[dict[str, Any]]  # rows of GAP for the mean over single dimensions
+    gap: list[dict[str, Any]]  # of parts, then of the mean; for utterances with the uncertainty of conversations
+    labelled: Mapping[str, list[Labelled]]  # by dimension, the headline in each variant that has one
+    prompts: pd.DataFrame  # the compacted ratings that were analysed, sets of invented groups included
 
 
 def analyse_outcome(
     outcome: Outcome,
-    prompts: pd.DataFrame,
+    prompts: pd.DataFrame,  # compacted ratings, one row a prompt, with the outcome's number in place of an intensity
     *,
+    # With the names of dimension and variant, so that the other prompts do not alter a p, and all outcomes have their
+    # signs flipped alike.
     seed: int,
     settings: AnalysisSettings,
-    repetition: Repetition | None = None,
-    conversation_of: Callable[[str], str] | None = None,
-    replies: pd.DataFrame | None = None,
+    repetition: Repetition | None = None,  # sets of invented groups are a control, and have no δ of their own
+    conversation_of: Callable[[str], str] | None = None,  # of a narrative; None if narratives are not utterances
+    replies: pd.DataFrame | None = None,  # to the prompts, row by row; None for ratings
 ) -> OutcomeAnalysis:
-    """Estimate δ of an outcome in each dimension and variant, and over all dimensions, with its controls.
-
-    Parameters
-    ----------
-    prompts
-        Compacted ratings, one row a prompt, with the outcome's number in place of an intensity.
-    seed
-        Each dimension and variant is seeded with this and its names, so that the other prompts do not alter a p, and
-        all outcomes have their signs flipped alike.
-    repetition
-        Tells repeated words from groups; sets of invented groups are a control, and have no δ of their own.
-    conversation_of
-        Gives the conversation of a narrative; None if narratives are not utterances.
-    replies
-        Replies to the prompts, row by row; None for ratings.
-    """
+    """Estimate δ of an outcome in each dimension and variant, and over all dimensions, with its controls."""
     told = repetition or Repetition()
     confidence = settings.confidence
     dependent = _dependent(conversation_of, confidence=confidence)

@@ -18,7 +18,7 @@ from audit.statistics.incomplete import cell_means
 from audit.statistics.narrative_fits import narrative_fits
 from audit.statistics.ratings import BoolArray, FloatArray
 
-MIN_GROUPS: Final = 3
+MIN_GROUPS_OF_OWN_GAPS: Final = 3
 """Two groups have one gap, that of their pair: no rating tells which of the two it is from."""
 _DUST: Final = 1e-12
 """The size of what a pseudo-inverse leaves of a weight of 0."""

@@ -29,16 +29,8 @@ from audit.tables.gap import OWN_MODEL
 Fit: TypeAlias = Literal["mixed", "ols"]
 
 
-NUMBERS: Final = ("intensity", "in_group", "n_shared", "number_mass")
-"""Columns that a formula sees as floats; ``in_group`` is 1 or 0."""
-LABELS: Final = (
-    "emotion",
-    "perceiver",
-    "experiencer",
-    "perceiver_group",
-    "experiencer_group",
-    "narrative_id",
-)
+NUMBERS: Final = ("intensity", "in_group", "n_shared", "number_mass")  # floats in a formula; `in_group` is 1 or 0
+LABELS: Final = ("emotion", "perceiver", "experiencer", "perceiver_group", "experiencer_group", "narrative_id")
 """Columns that a formula sees as strings; any of them may be the cluster."""
 
 _TRANSFORMS: Final = (
@@ -49,12 +41,10 @@ _TRANSFORMS: Final = (
 _EXAMPLE: Final = "intensity ~ in_group + C(perceiver) + C(experiencer)"
 _DETERMINED: Final = 1e-7
 """A column that keeps less of its norm than this against those before it is determined by them, as in R's ``lm``."""
-_DEGENERATE: Final = 1e-6
-"""A clustered standard error below this share of the ordinary one is a rounding error around 0."""
+_DEGENERATE: Final = 1e-6  # a clustered standard error below this share of the ordinary one is a rounding error
 _OPTIMISERS: Final = ("bfgs", "nm")
 """On a ridge to the boundary, statsmodels' own second choice, lbfgs, stops short and says that it converged."""
-_BOUNDARY: Final = 1e-5
-"""A variance below this share of the residual one, in some direction of the random terms, counts as 0."""
+_BOUNDARY: Final = 1e-5  # a variance of random terms below this share of the residual one counts as 0
 
 
 def own_model_table(
@@ -66,31 +56,22 @@ def own_model_table(
     take time: 131 s and 4.3 GB for 2.67 million ratings, where δ's own estimator takes under a second; and in 5 to 10%
     of small fits it fails to converge, which ``converged``, ``singular`` and ``message`` then say.
 
-    The table has the columns of ``OWN_MODEL``: a row for each fixed term, (co)variance and residual variance. A fixed
-    term that earlier ones determine is left out, as in R's ``lm``, and is NaN. What cannot be fitted is one row of NaN
-    with the reason in ``message``; never an exception, and never a warning. A formula, random terms or a cluster that
-    cannot be used raise ConfigError, in one line.
+    The table has a row for each fixed term, (co)variance and residual variance. A fixed term that earlier ones
+    determine is left out, as in R's ``lm``, and is NaN. What cannot be fitted is one row of NaN with the reason in
+    ``message``; never an exception, and never a warning. A formula, random terms or a cluster that cannot be used raise
+    ConfigError.
 
-    Parameters
-    ----------
-    ratings
-        One row a prompt. Rated prompts between identities (``in_group`` is not missing) are used if no column of the
-        formula is missing.
-    formula
-        In patsy's language, e.g. ``"intensity ~ in_group * C(emotion)"``: on the left one of ``NUMBERS``, on the right
-        these, ``LABELS``, patsy's transforms and numpy's elementwise functions, e.g. ``np.log``. Levels are sorted, the
-        first one is the reference. Patsy evaluates a formula as Python, on the user's own command line; since formulas
-        are also copied from others, one that names anything else, or an attribute, is refused and never evaluated.
-        What the ratings hold, e.g. the wording of an identity, is a value or a name of a column, and is not evaluated.
-    fit
-        ``mixed``: MixedLM by REML, z statistics; standard errors from the Hessian of all parameters, within 0.3% of
-        lme4's on ten reference tables. ``ols``: least squares, the sandwich with the factor
-        G/(G - 1) · (n - 1)/(n - k) for G clusters, n ratings and k terms, t statistics with G - 1 degrees of freedom.
-    random
-        For ``mixed``, the terms that vary from cluster to cluster, e.g. ``"~ in_group"``: correlated, and with an
-        intercept unless ``0 +`` takes it out. None is the intercept alone, and the only choice for ``ols``.
-    cluster
-        One of ``LABELS``.
+    Rated prompts between identities are used if no column of the ``formula`` is missing. On its left is one of
+    ``NUMBERS``, on the right these, ``LABELS``, patsy's transforms and numpy's elementwise functions; levels are
+    sorted, the first one is the reference. Patsy evaluates a formula as Python, on the user's own command line; since
+    formulas are also copied from others, one that names anything else, or an attribute, is refused and never evaluated.
+    What the ratings hold, e.g. the wording of an identity, is a value or a name of a column, and is not evaluated.
+
+    ``mixed`` is MixedLM by REML, z statistics; standard errors from the Hessian of all parameters, within 0.3% of
+    lme4's on ten reference tables. ``random`` are the terms that vary from cluster to cluster, e.g. ``"~ in_group"``:
+    correlated, and with an intercept unless ``0 +`` takes it out; None is the intercept alone. ``ols`` is least
+    squares, the sandwich with the factor G/(G - 1) · (n - 1)/(n - k) for G clusters, n ratings and k terms, t
+    statistics with G - 1 degrees of freedom.
     """
     model = _Model.read(formula, fit=fit, random=random, cluster=cluster)
     parts = [_FitData.of(rows, dimension, variant, model) for dimension, variant, rows in split_ratings(ratings)]
@@ -218,10 +199,7 @@ _KEEP_ALL: Final = patsy.NAAction(on_NA="raise", NA_types=[])
 
 @dataclass(frozen=True, eq=False)
 class _FitData:
-    """The data of one fit: columns as plain arrays, each rating's cluster, and the layout of its designs.
-
-    ``fault`` says why there is no layout: the formula cannot be evaluated on these ratings.
-    """
+    """The data of one fit: columns as plain arrays, each rating's cluster, and the layout of its designs."""
 
     dimension: str
     variant: str
@@ -229,7 +207,7 @@ class _FitData:
     clusters: IntArray
     n_excluded: int
     layouts: tuple[Any, ...] = ()
-    fault: str = ""
+    fault: str = ""  # why there is no layout: the formula cannot be evaluated on these ratings
 
     @property
     def n_ratings(self) -> int:

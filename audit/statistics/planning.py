@@ -20,8 +20,7 @@ from audit.statistics.estimates import t_interval
 
 _NAN: Final = float("nan")
 _NODES: Final = np.polynomial.legendre.leggauss(200)
-_MANY: Final = 1e9
-"""More narratives than this use the normal formula in place of the t distribution: they agree to 1 in 10⁸ there."""
+_MANY: Final = 1e9  # with more narratives the normal formula stands for the t distribution: they agree to 1 in 10⁸
 
 
 def equivalence_row(
@@ -89,36 +88,22 @@ def power_row(
     variant: str,
     se: float,
     n_narratives: int,
-    sum_of_squares: float,
+    sum_of_squares: float,  # s, the information of a narrative's pairs on its gap: design_information
+    # Standard deviation of the narratives' true gaps, in points. If sd_contrast is nearly as large, more identities
+    # would not make δ more exact, only more narratives.
     slope_sd: float | None = None,
-    residual_sd: float | None = None,
-    wanted: float | None = None,
-    margin: float | None = None,
+    residual_sd: float | None = None,  # standard deviation of a rating about its narrative's own fit, in points
+    wanted: float | None = None,  # in points, positive
+    margin: float | None = None,  # in points, positive
     power: float = 0.8,
     alpha: float = 0.05,
-    note: str = "",
+    note: str = "",  # why there is no standard error, if the caller knows
 ) -> dict[str, Any]:
     """Say how small a gap as many narratives find, and how many narratives find a given gap or rule one out.
 
     A row of ``POWER``, unrounded; NaN and a note where ``se`` is 0 or NaN. ``detectable_low`` and ``detectable_high``
-    are the ends of the detectable gap's interval, of confidence 1 − alpha.
-
-    Parameters
-    ----------
-    se, n_narratives
-        Standard error of the headline δ, in points, and the narratives that it comes from. All power follows from
-        these two: it is that of another set of as many narratives that differ as these do.
-    sum_of_squares
-        s, the information of a narrative's pairs on its gap:
-        :func:`~audit.statistics.narrative_fits.design_information`.
-    slope_sd, residual_sd
-        Standard deviations of the narratives' true gaps, and of a rating about its narrative's own fit, in points; None
-        if unknown. If sd_contrast is nearly ``slope_sd``, more identities would not make δ more exact, only more
-        narratives.
-    wanted, margin
-        Gaps in points, positive; None if not set.
-    note
-        Why there is no standard error, if the caller knows.
+    are the ends of the detectable gap's interval, of confidence 1 − alpha. All power follows from ``se``, in points,
+    and ``n_narratives``: it is that of another set of as many narratives that differ as these do.
 
     Notes
     -----
@@ -171,10 +156,7 @@ def detectable_gap(sd: float, n_narratives: int, *, power: float = 0.8, alpha: f
 
 
 def detectable_by(se: float, df: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Return the smallest gap, in points, that a two-sided t-test finds with a standard error, in points.
-
-    ``df`` is at least 1 and need not be whole.
-    """
+    """Return the smallest gap, in points, that a two-sided t-test finds with a standard error, in points."""
     _check_power(power, alpha)
 
     def excess(noncentrality: float) -> float:
@@ -242,10 +224,7 @@ def narratives_to_rule_out(margin: float, sd: float, *, power: float = 0.8, alph
     """
     _check_power(power, alpha)
     z = float(special.ndtri(1 - alpha) + special.ndtri((1 + power) / 2))
-    return _fewest(
-        lambda n: equivalence_power(margin / sd, n, alpha=alpha) >= power,
-        root=z * sd / margin,
-    )
+    return _fewest(lambda n: equivalence_power(margin / sd, n, alpha=alpha) >= power, root=z * sd / margin)
 
 
 def equivalence_power(margin: float, n_narratives: int, *, alpha: float = 0.05) -> float:
@@ -299,10 +278,7 @@ def _spread_below(u: float, df: float) -> float:
 
 
 def _fewest(enough: Callable[[int], bool], *, root: float) -> float:
-    """Find the fewest narratives, at least 2, that are enough, starting from the normal formula's root.
-
-    Returns a float, since the number may be beyond any count.
-    """
+    """Find the fewest narratives, at least 2, that are enough, starting from the normal formula's root."""
     guess = root * root
     if guess > _MANY:
         return float(np.ceil(guess))

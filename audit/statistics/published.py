@@ -23,55 +23,33 @@ from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import NO_PERSONA, BoolArray, FloatArray, divide
 from audit.tables.formatting import plural
 
-_CHUNK: Final = 1_700
-"""Shuffles at a time: memory does not grow with their number, and a processor's cache holds them."""
-_LISTED: Final = 6
-"""With up to this many identities, all their orders (720) are listed and drawn from."""
+_CHUNK: Final = 1_700  # shuffles at a time: memory does not grow with their number, and a processor's cache holds them
+_LISTED: Final = 6  # with up to this many identities, all their orders (720) are listed and drawn from
 
 
 @dataclass(frozen=True)
 class PublishedGap:
-    """The published gap; unrounded except for the cell means that it is made of.
+    """The published gap; unrounded except for the cell means that it is made of."""
 
-    Attributes
-    ----------
-    delta_z
-        In-group minus out-group, in standard deviations of the matrix's own cells.
-    null_low, null_high
-        2.5 and 97.5 percentiles of δ_z over shuffled matrices: a *null* interval, not a confidence interval. If all
-        shuffles are listed they are those of the exact null, the limit for ever more draws.
-    null
-        Which shuffles those are, in words.
-    n_narratives
-        Narratives left after listwise deletion: those with a rating in every cell between identities.
-    n_narratives_asked
-        Narratives before it.
-    n_answers
-        Ratings in the matrix: ``n_narratives`` · P · E.
-    shuffled
-        Shape (B,), δ_z of the shuffled matrices.
-    """
-
-    delta_z: float
+    delta_z: float  # in-group minus out-group, in standard deviations of the matrix's own cells
+    # 2.5 and 97.5 percentiles of δ_z over shuffled matrices: a *null* interval, not a confidence interval. If all
+    # shuffles are listed they are those of the exact null, the limit for ever more draws.
     null_low: float
     null_high: float
-    null: str
-    n_narratives: int
-    n_narratives_asked: int
-    n_answers: int
+    null: str  # which shuffles those are, in words
+    n_narratives: int  # left after listwise deletion: those with a rating in every cell between identities
+    n_narratives_asked: int  # before it
+    n_answers: int  # ratings in the matrix: n_narratives · P · E
+    # shape (B,), δ_z of the shuffled matrices
     shuffled: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
 
 def published_gap(cube: NarrativeCube, *, rng: np.random.Generator, n_permutations: int = 10_000) -> PublishedGap:
     """Compute δ_z and its null interval with the arithmetic of the released study.
 
-    Parameters
-    ----------
-    cube
-        Ratings of one dimension or intersection. Baselines are ignored: a narrative is left out if a rating is missing
-        between identities, not if one is missing by or about the unspecified person.
-    n_permutations
-        Independent shuffles of the rows and of the columns; all that can differ, if there are no more.
+    Baselines are ignored: a narrative is left out if a rating is missing between identities, not if one is missing by
+    or about the unspecified person. ``n_permutations`` are independent shuffles of the rows and of the columns; all
+    that can differ, if there are no more.
 
     Notes
     -----
@@ -291,11 +269,7 @@ def _is_one_to_one(in_group: BoolArray) -> bool:
 
 
 def permutation_null(
-    z: FloatArray,
-    in_group: BoolArray,
-    *,
-    rng: np.random.Generator,
-    n_permutations: int = 10_000,
+    z: FloatArray, in_group: BoolArray, *, rng: np.random.Generator, n_permutations: int = 10_000
 ) -> FloatArray:
     """Draw δ_z of matrices whose rows and columns are shuffled independently: shape (n_permutations,).
 
@@ -322,11 +296,7 @@ def permutation_null(
 
 
 def shuffled_gaps(
-    z: FloatArray,
-    in_group: BoolArray,
-    *,
-    row_orders: npt.NDArray[np.intp],
-    column_orders: npt.NDArray[np.intp],
+    z: FloatArray, in_group: BoolArray, *, row_orders: npt.NDArray[np.intp], column_orders: npt.NDArray[np.intp]
 ) -> FloatArray:
     """Compute δ_z of ``z[row_order][:, column_order]`` for each pair of orders: shape (B,).
 

@@ -16,12 +16,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-NO_PERSONA: Final = "no persona"
-"""Group of the perceiver that is given no identity."""
-UNSPECIFIED: Final = "unspecified"
-"""Group of an identity that names no group."""
-BASELINES: Final = (UNSPECIFIED, NO_PERSONA)
-"""Groups that are asked for comparison only, and never count in δ."""
+NO_PERSONA: Final = "no persona"  # group of the perceiver that is given no identity
+UNSPECIFIED: Final = "unspecified"  # group of an identity that names no group
+BASELINES: Final = (UNSPECIFIED, NO_PERSONA)  # groups that are asked for comparison only, and never count in δ
 
 STATUSES: Final = tuple(status.value for status in Status)
 """The statuses in the order of the columns ``n_rated``, ``n_refused`` and so on."""
@@ -124,19 +121,15 @@ def divide(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> FloatA
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The pair of each prompt of one dimension and variant, and what is true of each pair.
-
-    ``pair`` has one element a prompt and indexes the flattened (P, E) matrices; ``n_shared`` and ``in_group`` are NaN
-    at baselines and at pairs that were never asked.
-    """
+    """The pair of each prompt of one dimension and variant, and what is true of each pair."""
 
     perceivers: tuple[str, ...]
     experiencers: tuple[str, ...]
     perceiver_groups: tuple[str, ...]
     experiencer_groups: tuple[str, ...]
-    pair: IntArray
+    pair: IntArray  # one element a prompt, an index into the flattened (P, E) matrices
     n_prompts: IntArray
-    n_shared: FloatArray
+    n_shared: FloatArray  # NaN, as in_group, at baselines and at pairs that were never asked
     in_group: FloatArray
 
     @classmethod

@@ -18,8 +18,7 @@ from audit.statistics.contrasts import effect_columns
 from audit.statistics.incomplete import cell_means
 from audit.tables.verdicts import DEALINGS_DRAWN
 
-MOST: Final = 5_040
-"""Up to this many dealings (7!, of the second terms of seven groups) all are taken; of more, a draw."""
+MOST: Final = 5_040  # up to this many dealings (7!, of the second terms of seven groups) all are taken; of more, a draw
 _DUST: Final = 1e-9
 
 

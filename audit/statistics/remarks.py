@@ -32,6 +32,10 @@ VALUES: Final = 5
 """
 REPEATED_SHARE: Final = 0.1
 """Above this share of narratives with the ratings of another one, a table may hold narratives several times."""
+WRITTEN_APART: Final = 0.1
+"""Above this share of the scale between written ratings and those read from probabilities, they are not the same."""
+FEWEST_WRITTEN: Final = 10
+"""From fewer prompts with both ratings their mean difference says too little."""
 REFUSAL_GAP: Final = 1.0
 """A gap of refusals above this, in percentage points, matters if it is not due to chance."""
 
@@ -49,9 +53,10 @@ class Remark:
     code
         ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
         ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,
-        ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``, ``not_additive``, ``one_cue`` or
-        ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty``, ``missing_unexplained``,
-        ``narratives_repeated``, ``responses_cut``, ``released_answers`` or ``intensity_differs``.
+        ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``, ``not_additive``, ``one_cue``,
+        ``written_differs`` or ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty``,
+        ``missing_unexplained``, ``narratives_repeated``, ``responses_cut``, ``released_answers`` or
+        ``intensity_differs``.
     text
         The remark, in words.
     """
@@ -73,11 +78,7 @@ def remarks_of(
     high: float,
     min_number_mass: float,
 ) -> Iterator[Remark]:
-    """Yield the remarks on one dimension and variant.
-
-    ``outcomes``, ``missing`` and ``sensitivity`` are its rows of those tables; the last may be empty. ``low`` and
-    ``high`` are the ends of the scale, in points. The cube has baselines.
-    """
+    """Yield the remarks on one dimension and variant, from its rows of the tables; the cube has baselines."""
     of_pairs = {row["pairs"]: row for row in outcomes.to_dict("records")}
     refusals = next(row for row in missing if row["outcome"] == "refused")
     tobit = next((row for row in sensitivity if row["check"] == "tobit"), None)
@@ -107,6 +108,30 @@ def n_repeated(ratings: pd.DataFrame) -> int:
     return most
 
 
+def is_written_apart(row: Row, *, length: float) -> bool:
+    """Whether a row of ``ELICITATION`` of written answers has ratings far from those read from probabilities.
+
+    ``length`` is that of the scale, in points.
+    """
+    enough = row["method"] == "generate" and row["n_answers"] >= FEWEST_WRITTEN
+    return bool(enough and abs(row["mean_difference"]) > WRITTEN_APART * length)
+
+
+def written_differs(rows: Sequence[Row], *, length: float) -> Iterator[Remark]:
+    """Remark on dimensions in which the model writes other ratings than its probabilities give."""
+    for row in rows:
+        if is_written_apart(row, length=length):
+            apart = float(row["mean_difference"])
+            yield Remark(
+                str(row["dimension"]),
+                str(row["variant"]),
+                "written_differs",
+                f"The ratings here are read from the model's probabilities. If it writes its answer instead, ratings "
+                f"are {points(abs(apart), signed=False)} points {'higher' if apart > 0 else 'lower'} on average "
+                f"({plural(row['n_answers'], 'prompt')} with both). δ of written answers may differ, too.",
+            )
+
+
 def not_additive(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, str]]:
     """Yield code and text if perceivers' and experiencers' effects multiply, and δ beside that is another."""
     headline = found.headline
@@ -119,21 +144,50 @@ def not_additive(cube: NarrativeCube, found: Estimates) -> Iterator[tuple[str, s
         more = "more" if tested.slope > 0 else "less"
         spread = (
             f"those who rate high also spread their ratings {more}" if tested.slope == tested.slope
-            else "some spread their ratings farther than others"
+            else "some spread their ratings more than others"
         )  # fmt: skip
         yield (
             "not_additive",
-            f"Perceivers use the scale in different ways: {spread} ({p_value(tested.p)}). That alone "
-            f"can make a gap: beside it δ is {points(tested.delta)} points in place of "
-            f"{points(headline.delta)}.",
+            f"Perceivers use the scale in different ways: {spread} ({p_value(tested.p)}). That alone can create a gap. "
+            f"With this taken into account, δ is {points(tested.delta)} points instead of {points(headline.delta)}.",
         )
+
+
+def are_many_missing(n_missing: int, n_prompts: int) -> bool:
+    """Tell whether so many prompts between identities, but not all, lack a rating that this may matter."""
+    return MISSING_SHARE * n_prompts < n_missing < n_prompts
+
+
+def are_few_complete(n_complete: float, n_narratives: int) -> bool:
+    """Tell whether so few narratives are complete that what is missing may bias a gap."""
+    return n_complete < COMPLETE_SHARE * n_narratives
+
+
+def refusals_differ(gap: Row) -> bool:
+    """Tell whether a refusal gap, a row of ``MISSING``, is not due to chance and large enough to matter.
+
+    A gap that is equal in all narratives has no interval, and is not due to chance; one narrative has none either.
+    """
+    certain = gap["n_narratives"] > 1 and not gap["ci_low"] <= 0.0 <= gap["ci_high"]
+    return bool(certain and abs(gap["gap_pp"]) > REFUSAL_GAP)
+
+
+def unrated_identities(cube: NarrativeCube) -> Iterator[tuple[str, list[str]]]:
+    """Yield ``perceiver`` and ``experiencer``, each with the wordings that have no rating at all."""
+    compared = cube.without_baselines()
+    rated = ~np.isnan(compared.y)
+    for side, names, has in (
+        ("perceiver", compared.perceivers, rated.any(axis=(0, 2))),
+        ("experiencer", compared.experiencers, rated.any(axis=(0, 1))),
+    ):
+        yield side, [names[place] for place in np.flatnonzero(~np.asarray(has))]
 
 
 def _on_ratings(cube: NarrativeCube, found: Estimates, total: Row) -> Iterator[tuple[str, str]]:
     if total["n_rated"] == 0:
         inexact = f", {count(total['n_inexact'])} known too inexactly" if total.get("n_inexact") else ""
         remedy = (
-            " The server tells too little of the model's distribution: use elicitation=generate." if inexact else ""
+            " The server returns too few of the model's probabilities: use elicitation=generate." if inexact else ""
         )
         why = (
             f" ({count(total['n_refused'])} refused, {count(total['n_unparseable'])} unparseable, "
@@ -142,7 +196,7 @@ def _on_ratings(cube: NarrativeCube, found: Estimates, total: Row) -> Iterator[t
             else ""
         )
         of = plural(total["n_prompts"], "prompt")
-        yield "nothing_rated", f"None of {of} has a rating{why}: there is no δ.{remedy}"
+        yield "nothing_rated", f"None of {of} has a rating{why}, so there is no δ.{remedy}"
     else:
         yield from _on_identities(cube)
         yield from _on_estimates(found)
@@ -152,11 +206,11 @@ def _on_missing(outcomes: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
     between = [row for pairs, row in outcomes.items() if pairs in ("in_group", "out_group")]
     n_prompts = sum(row["n_prompts"] for row in between)
     n_missing = n_prompts - sum(row["n_rated"] for row in between)
-    if MISSING_SHARE * n_prompts < n_missing < n_prompts:
+    if are_many_missing(n_missing, n_prompts):
         yield (
             "many_missing",
             f"{count(n_missing)} of {plural(n_prompts, 'prompt')} between identities ({rate(n_missing / n_prompts)}) "
-            "gave no rating: see what δ would be under other assumptions about them.",
+            "gave no rating. The sensitivity table shows δ under other assumptions about them.",
         )
 
 
@@ -164,19 +218,19 @@ def _on_ends(cube: NarrativeCube, tobit: Row | None, *, low: float, high: float)
     if tobit is None:
         beyond = ""
     elif tobit["note"] and np.isnan(tobit["delta"]):
-        beyond = f" What δ would be on a scale without these ends cannot be estimated: {tobit['note']}."
+        beyond = f" δ on a scale without these ends cannot be estimated: {tobit['note']}."
     else:
         spread = "" if tobit["note"] else f" (interval {interval(tobit['ci_low'], tobit['ci_high'])})"
         beyond = (
-            f" On a scale that went on beyond its ends, δ would be {points(tobit['delta'])}{spread}, if ratings "
-            "beyond them were spread as those between them are (tobit, in the sensitivity table)."
+            f" On a scale without ends, δ would be {points(tobit['delta'])}{spread}, if ratings beyond the ends were "
+            "spread like the others (tobit, in the sensitivity table)."
         )
     for share, end in zip(end_shares(cube, low=low, high=high), (low, high), strict=True):
         if share >= END_SHARE:
             yield (
                 "scale_end",
-                f"{share:.0%} of the ratings between identities are at the end {end:g} of the scale: a gap is squeezed "
-                f"there, and identities that are rated high or low throughout can make a gap that is not one.{beyond}",
+                f"{share:.0%} of the ratings between identities are at the end {end:g} of the scale. That can hide a "
+                f"gap, or create one where identities are only rated high or low by everyone.{beyond}",
             )
 
 
@@ -191,24 +245,22 @@ def _on_beyond(total: Row, *, low: float, high: float) -> Iterator[tuple[str, st
         yield (
             "beyond_scale",
             f"{' and '.join(beyond)}, beyond the scale from {low:g} to {high:g} ({rate(n_beyond / total['n_rated'])} "
-            "of the ratings): the parser that was chosen accepts them, and δ is of all ratings, these among them.",
+            "of the ratings). The chosen parser accepts them, and δ includes them.",
         )
 
 
 def _on_refusals(refusals: Row, *, has_gap: bool) -> Iterator[tuple[str, str]]:
-    # A gap that is equal in all narratives has no interval, and is not due to chance; one narrative has none either.
-    certain = refusals["n_narratives"] > 1 and not refusals["ci_low"] <= 0.0 <= refusals["ci_high"]
-    if abs(refusals["gap_pp"]) > REFUSAL_GAP and certain:
+    if refusals_differ(refusals):
         others = (
-            " δ is of the ratings that there are; sensitivity.csv shows what it would be if the missing ones were at "
-            "their worst, and by how much they would have to be shifted for δ to be 0."
+            " δ only covers prompts that were rated. sensitivity.csv shows δ for the worst case of the missing "
+            "ratings, and how far they must be shifted for δ to be 0."
         )
         yield (
             "refusal_gap",
             f"The model refused to rate {rate(refusals['rate_in_group'])} of in-group and "
             f"{rate(refusals['rate_out_group'])} of out-group prompts, a refusal gap of {points(refusals['gap_pp'])} "
-            "percentage points beyond what each perceiver and each experiencer is refused: the refusals are a finding "
-            f"of their own.{others if has_gap else ''}",
+            f"percentage points after removing how often each perceiver and each experiencer is refused. The refusals "
+            f"are a finding of their own.{others if has_gap else ''}",
         )
 
 
@@ -216,23 +268,18 @@ def _on_answers(total: Row, *, min_number_mass: float) -> Iterator[tuple[str, st
     if total["mean_number_mass"] < min_number_mass:
         yield (
             "number_mass",
-            f"On average the model gives a probability of only {total['mean_number_mass']:.2f} to answering with a "
-            "number of the scale: the ratings say nothing of the rest of what it would do.",
+            f"The model answers with a number of the scale with a probability of only {total['mean_number_mass']:.2f} "
+            "on average. The ratings say nothing about its other answers.",
         )
 
 
 def _on_identities(cube: NarrativeCube) -> Iterator[tuple[str, str]]:
-    compared = cube.without_baselines()
-    rated = ~np.isnan(compared.y)
-    for side, names, has in (
-        ("perceiver", compared.perceivers, rated.any(axis=(0, 2))),
-        ("experiencer", compared.experiencers, rated.any(axis=(0, 1))),
-    ):
-        silent = [repr(brief(names[place])) for place in np.flatnonzero(~np.asarray(has))]
+    for side, silent in unrated_identities(cube):
         if silent:
+            names = ", ".join(repr(brief(each)) for each in silent)
             yield (
                 "unrated_identity",
-                f"There is no rating at all with the {side} {', '.join(silent)}: δ speaks of the others.",
+                f"The {side} {names} has no rating at all, so δ only covers the others.",
             )
 
 
@@ -245,22 +292,22 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
         if found.estimator == "mixed":
             yield (
                 "no_own_gaps",
-                f"No narrative has a gap of its own ({found.contrast}): δ is the mixed model's, which takes for noise "
-                "how a narrative moves single perceivers and experiencers.",
+                f"No narrative has a gap of its own ({found.contrast}). So δ comes from a mixed model, which treats as "
+                "noise how a narrative affects single perceivers and experiencers.",
             )
         if estimate.not_estimable:
             yield "no_interval", f"δ has no standard error and no interval: {estimate.not_estimable}."
         elif estimate.n_narratives < FEW_NARRATIVES:
             yield (
                 "few_narratives",
-                f"δ comes from {plural(estimate.n_narratives, 'narrative')}: its interval depends on how these "
-                "few differ, and assumes that gaps are roughly normally distributed over narratives.",
+                f"δ comes from only {plural(estimate.n_narratives, 'narrative')}. Its interval rests on how these "
+                f"differ, and assumes that gaps are roughly normally distributed over narratives.",
             )
         n_complete = 0 if isinstance(contrast, NotEstimableError) else contrast.n_narratives
-        if n_complete < COMPLETE_SHARE * estimate.n_narratives_asked:
+        if are_few_complete(n_complete, estimate.n_narratives_asked):
             share = n_complete / estimate.n_narratives_asked
             alone = (
-                f" They alone would give {points(contrast.delta)}."
+                f" These alone give a δ of {points(contrast.delta)}."
                 if isinstance(contrast, GapEstimate) and n_complete
                 else ""
             )
@@ -268,14 +315,13 @@ def _on_estimates(found: Estimates) -> Iterator[tuple[str, str]]:
                 "incomplete_narratives",
                 f"Only {count(n_complete)} of {plural(estimate.n_narratives_asked, 'narrative')} ({share:.0%}) "
                 f"{either(n_complete, 'has', 'have')} a rating for every pair of identities.{alone} δ uses "
-                f"{plural(estimate.n_answers, 'rating')} of "
-                f"{plural(estimate.n_narratives, 'narrative')}, and may still be biased if what is missing depends on "
-                "what it would have been.",
+                f"{plural(estimate.n_answers, 'rating')} of {plural(estimate.n_narratives, 'narrative')}. It is biased "
+                f"if ratings are missing because they would have been high or low.",
             )
     if isinstance(found.mixed, MixedFit) and not found.mixed.converged:
         yield (
             "not_converged",
-            "The optimum of the mixed model could not be confirmed: do not rely on the rows of that estimator.",
+            "The mixed model may not have converged: do not rely on the rows of that estimator.",
         )
     if isinstance(published, NotEstimableError) and str(published) not in (str(contrast), str(headline)):
         yield "published_not_estimable", f"The published δ_z cannot be computed: {published}."

@@ -29,71 +29,37 @@ Places = npt.NDArray[np.intp]
 
 _STARTS: Final = ((1.0, 0.0, 1.0), (0.2, 0.0, 0.2), (1.0, 0.5, 3.0), (1.0, -0.7, 0.1))
 """Factors (l11, l21, l22) of Δ that the search starts from, times rough guesses, until it ends in an optimum."""
-_NEWTON: Final = 40
-"""The most Newton steps; three or four are taken once BFGS has come close."""
-_DECREASE: Final = 1e-6
-"""A point is an optimum if no step, to second order, lowers −2 log REML by more than this."""
+_NEWTON: Final = 40  # the most Newton steps; three or four are taken once BFGS has come close
+_DECREASE: Final = 1e-6  # a point is an optimum if no step, to second order, lowers −2 log REML by more than this
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The likelihood at one Θ = (l11, l21, l22 of Δ's Cholesky factor; standard deviations of random columns over σ).
+    """The likelihood at one Θ = (l11, l21, l22 of Δ's Cholesky factor; SDs of random columns over σ)."""
 
-    Attributes
-    ----------
-    criterion
-        −2 log REML.
-    gradient
-        Shape of Θ; one longer, by log σ², if that was given.
-    residual_variance
-        σ².
-    coefficients, covariance
-        Shapes (p,) and (p, p), of the columns; the covariance over σ².
-    by_delta
-        Shape (2, 2), the criterion's derivative by Δ.
-    deviations
-        Shape (L, 2, 2): of each class of narratives, the matrix that takes Z'e to the narrative's fitted deviation.
-    """
-
-    criterion: float
-    gradient: FloatArray
-    residual_variance: float
-    coefficients: FloatArray
-    covariance: FloatArray
-    by_delta: FloatArray
+    criterion: float  # −2 log REML
+    gradient: FloatArray  # shape of Θ; one longer, by log σ², if that was given
+    residual_variance: float  # σ²
+    coefficients: FloatArray  # shape (p,), of the columns
+    covariance: FloatArray  # shape (p, p), over σ²
+    by_delta: FloatArray  # shape (2, 2), the criterion's derivative by Δ
+    # Shape (L, 2, 2): of each class of narratives, the matrix that takes Z'e to the narrative's fitted deviation.
     deviations: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Reml:
-    """Ratings reduced to what the likelihood needs.
+    """Ratings reduced to what the likelihood needs."""
 
-    Attributes
-    ----------
-    columns
-        Shape (C, p), the design of a narrative's C cells.
-    blocks
-        Slices of the columns whose coefficients are random, with one variance each; they come last.
-    classes, n_each
-        Shapes (L, 2) and (L,): numbers of ratings and of in-group ratings, and how many narratives have them.
-    class_of
-        Shape (N,), each narrative's class; −1 without a rating.
-    with_one, with_g
-        Shape (N, p + 1): W'1 and W'g of each narrative, W = [columns, y].
-    gram
-        Shape (p + 1, p + 1), W'W.
-    outer
-        Shape (3, L, (p + 1)²): sums over a class's narratives of the outer products 1·1, 1·g, g·g of the former.
-    """
-
-    columns: FloatArray
-    blocks: tuple[slice, ...]
-    classes: FloatArray
-    n_each: FloatArray
-    class_of: Places
-    with_one: FloatArray
-    with_g: FloatArray
-    gram: FloatArray
+    columns: FloatArray  # shape (C, p), the design of a narrative's C cells
+    blocks: tuple[slice, ...]  # columns whose coefficients are random, with one variance each; they come last
+    classes: FloatArray  # shape (L, 2): numbers of ratings and of in-group ratings
+    n_each: FloatArray  # shape (L,): how many narratives have them
+    class_of: Places  # shape (N,), each narrative's class; −1 without a rating
+    with_one: FloatArray  # shape (N, p + 1): W'1 of each narrative, W = [columns, y]
+    with_g: FloatArray  # shape (N, p + 1): W'g
+    gram: FloatArray  # shape (p + 1, p + 1), W'W
+    # Shape (3, L, (p + 1)²): sums over a class's narratives of the outer products 1·1, 1·g, g·g of the former.
     outer: FloatArray
     n_ratings: int
 

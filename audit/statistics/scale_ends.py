@@ -19,18 +19,15 @@ from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_sp
 from audit.statistics.ratings import BoolArray, FloatArray
 from audit.statistics.status_counts import END_TOLERANCE
 
-END_SHARE: Final = 0.1
-"""From this share of ratings at an end of the scale on, a gap is squeezed or, with main effects, made up."""
+END_SHARE: Final = 0.1  # from this share of ratings at an end on, a gap is squeezed or, with main effects, made up
 _MAX_STEPS: Final = 100
-_WIDEST: Final = 10.0
-"""Standard error of a gap, in lengths of the scale, from which on the ratings do not determine the gap at all."""
+_WIDEST: Final = 10.0  # standard error, in lengths of the scale, from which on ratings do not determine the gap
 
 
 def end_shares(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float]:
-    """Return the shares of the ratings between identities that lie at the lower and at the upper end of the scale.
+    """Return the shares of the ratings between identities at the lower and at the upper end; NaN without a rating.
 
-    Shares are between 0 and 1; NaN without a rating. A rating beyond an end, which some parsers accept, does not lie at
-    it.
+    A rating beyond an end, which some parsers accept, does not lie at it.
     """
     y = cube.without_baselines().y
     rated = ~np.isnan(y)

@@ -22,33 +22,19 @@ from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import BoolArray, FloatArray
 from audit.tables.formatting import either, plural
 
-MIN_GROUPS: Final = 5
+MIN_GROUPS_FOR_OTHERS: Final = 5
 """With fewer groups their spread says too little about others: the range is shown, and nothing is claimed."""
 
 
 @dataclass(frozen=True, eq=False)
 class GroupScope:
-    """What δ says about groups that were not asked.
+    """What δ says about groups that were not asked."""
 
-    Attributes
-    ----------
-    estimate
-        δ with the standard error and interval of this scope; without them if nothing is claimed.
-    leave_one_out
-        δ in points without each group that counts, by the group's name; empty if groups cannot be left out.
-    jackknife_se
-        The groups' part of the standard error, in points; NaN if groups cannot be left out.
-    no_claim
-        Why there is no interval; empty if there is one.
-    uncounted
-        Groups about whose gap the ratings say nothing.
-    """
-
-    estimate: GapEstimate
-    leave_one_out: dict[str, float]
-    jackknife_se: float
-    no_claim: str
-    uncounted: tuple[str, ...] = ()
+    estimate: GapEstimate  # δ with the standard error and interval of this scope; without them if nothing is claimed
+    leave_one_out: dict[str, float]  # δ in points without each group that counts; empty if groups cannot be left out
+    jackknife_se: float  # the groups' part of the standard error, in points; NaN if groups cannot be left out
+    no_claim: str  # why there is no interval
+    uncounted: tuple[str, ...] = ()  # groups about whose gap the ratings say nothing
 
     @property
     def note(self) -> str:
@@ -62,11 +48,7 @@ class GroupScope:
 
 
 def group_scope(
-    cube: NarrativeCube,
-    narrow: GapEstimate,
-    *,
-    confidence: float,
-    fit: MixedFit | None = None,
+    cube: NarrativeCube, narrow: GapEstimate, *, confidence: float, fit: MixedFit | None = None
 ) -> GroupScope:
     """Widen an estimate of δ from "these identities" to "any such identities".
 
@@ -92,8 +74,8 @@ def group_scope(
     is so of a group without a rating, of one whose own identities have no rating of each other, as perceivers or as
     experiencers or at all, and of one that rates, or is rated by, its own identities alone. How gaps differ between
     groups does not show in such a group: it is not left out, and counts neither in the sum nor in G nor towards
-    ``MIN_GROUPS``. Its ratings of others still inform the others' effects and stay in every θ₋k, where those with group
-    k leave with it. Where every cell has a rating, all groups count.
+    ``MIN_GROUPS_FOR_OTHERS``. Its ratings of others still inform the others' effects and stay in every θ₋k, where those
+    with group k leave with it. Where every cell has a rating, all groups count.
     """
     compared = cube.without_baselines()
     if fit is None:
@@ -104,7 +86,7 @@ def group_scope(
     n_groups = len(left_out)
     gaps = np.array(list(left_out.values()))
     jackknife = float((n_groups - 1) / n_groups * ((gaps - gaps.mean()) ** 2).sum()) if n_groups > 1 else float("nan")
-    if not reason and n_groups < MIN_GROUPS:
+    if not reason and n_groups < MIN_GROUPS_FOR_OTHERS:
         reason = f"{plural(n_groups, 'group')} {either(n_groups, 'is', 'are')} too few to speak about others"
         if uncounted:
             of_all = (
@@ -126,13 +108,9 @@ def widened(
 ) -> GapEstimate:
     """Give an estimate the uncertainty of groups that are samples of such groups, besides that of narratives.
 
-    Parameters
-    ----------
-    without
-        For each independent sample of groups, the estimate without each of them, by the group's name, in points. Only
-        their differences count.
-    slopes
-        The narratives' part of the variance, in squared points; None takes that of the estimate's own narratives.
+    ``without`` has, for each independent sample of groups, the estimate without each of them, in points; only their
+    differences count. ``slopes`` is the narratives' part of the variance, in squared points; None takes that of the
+    estimate's own narratives.
 
     Notes
     -----

@@ -29,14 +29,12 @@ from audit.statistics.status_counts import END_TOLERANCE
 from audit.tables.formatting import NO_SHIFT, OF_RATED, either, plural
 
 _ESTIMATE: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_answers")
-_OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")
-"""Checks that depend on where the scale ends."""
+_OF_THE_ENDS: Final = ("worst_case_low", "worst_case_high", "tipping_point")  # depend on where the scale ends
 _NOT_ADDITIVE: Final = (
     "ranks do not add up: where perceivers or experiencers differ much, they can show a gap that ratings do not have"
 )
 _DUST: Final = 1e-9
-_EXACT_NARRATIVES: Final = 500
-"""Narratives up to which the small-sample correction is computed: with more it is next to nothing."""
+_EXACT_NARRATIVES: Final = 500  # with more, the small-sample correction is next to nothing
 _Check: TypeAlias = tuple[str, float, Callable[[], dict[str, Any]]]
 
 

@@ -13,20 +13,17 @@ from audit.statistics.ratings import STATUSES, BoolArray, count_statuses, divide
 from audit.tables.ratings import OUTCOMES, Status
 from audit.tables.replies import SCORED, ReplyStatus
 
-PAIRS: Final = ("in_group", "out_group", "baseline", "all")
-"""The kinds of pair, in the order of the rows."""
+PAIRS: Final = ("in_group", "out_group", "baseline", "all")  # the kinds of pair, in the order of the rows
 
-END_TOLERANCE: Final = 1e-9
-"""How far from an end of the scale, in scale lengths, an expected value still counts as at it."""
+END_TOLERANCE: Final = 1e-9  # in scale lengths: how far from an end an expected value still counts as at it
 
 
 def outcome_table(ratings: pd.DataFrame, *, low: float, high: float, min_number_mass: float = 0.5) -> pd.DataFrame:
     """Count statuses and ratings of prompts between identities of one group, of different ones, and with baselines.
 
-    One row of ``OUTCOMES`` for each dimension, variant and kind of pair that has prompts, in the order of ``PAIRS``.
-    Shares are between 0 and 1: of prompts, and for the two ends of ratings; NaN if there are none. All ratings are on
-    one scale, whose ends ``low`` and ``high`` are in points. Below ``min_number_mass`` an answer counts as one of low
-    number mass.
+    One row for each dimension, variant and kind of pair that has prompts. Shares are between 0 and 1: of prompts, and
+    for the two ends of ratings; NaN if there are none. Below ``min_number_mass`` an answer counts as one of low number
+    mass.
     """
     if not low < high:
         raise ValueError(f"the scale runs from {low} to {high}; its lower end must be below its upper end")
@@ -92,24 +89,14 @@ def reply_outcome_rows(replies: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums over the prompts between identities, baselines left out, so that dimensions add up.
-
-    Attributes
-    ----------
-    intensity
-        Sum of the ratings, in points.
-    n_massed
-        Prompts with a number mass.
-    mass
-        Sum of the number masses.
-    """
+    """Sums over the prompts between identities, baselines left out, so that dimensions add up."""
 
     n_asked: int
     n_rated: int
     n_refused: int
-    intensity: float
-    n_massed: int
-    mass: float
+    intensity: float  # sum of the ratings, in points
+    n_massed: int  # prompts with a number mass
+    mass: float  # sum of the number masses
 
     @classmethod
     def of(cls, part: pd.DataFrame) -> Self:

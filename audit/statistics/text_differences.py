@@ -35,10 +35,8 @@ MEASURES: Final = {
     "emotion_accuracy": "% of texts that name an emotion",
 }
 """The measures that are tested, with their units."""
-MARKED: Final = 15
-"""The most words that are listed for a group."""
-MIN_TEXTS: Final = 3
-"""Distinct texts in which a word must occur to be tested."""
+MARKED: Final = 15  # the most words that are listed for a group
+MIN_TEXTS: Final = 3  # distinct texts in which a word must occur to be tested
 _SHARES: Final = ("refused", "emotion_named", "emotion_accuracy")
 _REMARKED: Final = ("stereotype_words", "sentiment")
 _BLIND: Final = "the texts are the same whatever the narrative, and tell nothing of its emotion"
@@ -50,18 +48,9 @@ _AXES: Final = ("narrative_id", "perceiver", "experiencer")
 def text_tables(stages: pd.DataFrame, *, confidence: float) -> dict[str, pd.DataFrame]:
     """Compare what stages wrote about each group with what they wrote about the others.
 
-    Returns ``stage_texts`` and ``marked_words``, empty without rows; dimensions, variants and stages in their order of
-    appearance, groups and all else whatever the order of the rows.
-
-    Parameters
-    ----------
-    stages
-        One row a prompt and stage: ``dimension``, ``variant``, ``stage``, ``narrative_id``, ``perceiver``,
-        ``experiencer``, ``perceiver_group``, ``experiencer_group``, ``text``, ``status`` (of the text, see
-        ``tables.STAGES``) and the columns of :func:`audit.statistics.texts.scores.score_texts`; those of emotions, as
-        :func:`audit.statistics.texts.scores.score_stages` adds them, may be absent and are then left out. Not modified.
-    confidence
-        The t intervals are not corrected for multiplicity.
+    ``stages`` has one row a prompt and stage; the columns of emotions may be absent and are then left out. Returns
+    ``stage_texts`` and ``marked_words``, empty without rows; dimensions, variants and stages in their order of
+    appearance, groups and all else whatever the order of the rows. The t intervals are not corrected for multiplicity.
 
     Notes
     -----

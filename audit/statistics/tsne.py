@@ -15,10 +15,8 @@ import pandas as pd
 from audit.errors import NotEstimableError
 from audit.statistics.ratings import FloatArray
 
-FEWEST: Final = 6
-"""The fewest perceivers for a map: with fewer, any placing looks like a finding."""
-_HIGHEST: Final = 30.0
-"""The library's own default, which needs 91 perceivers."""
+FEWEST: Final = 6  # the fewest perceivers for a map: with fewer, any placing looks like a finding
+_HIGHEST: Final = 30.0  # the library's own default, which needs 91 perceivers
 
 
 def perplexity_of(n_perceivers: int) -> float:

@@ -14,10 +14,9 @@ NOTE: Final = "the table of ratings does not say why a rating is missing"
 
 
 def without_reasons(table: pd.DataFrame, *, of: pd.Series | bool = True) -> pd.DataFrame:
-    """Blank the counts and rates of reasons wherever a prompt has no rating.
+    """Blank the counts and rates of reasons wherever a prompt has no rating, in the rows that ``of`` marks.
 
-    The table has ``n_prompts`` and ``n_rated``. If all prompts are rated, none was refused: 0 stays. ``of`` marks the
-    rows whose reasons are not known.
+    If all prompts are rated, none was refused: 0 stays.
     """
     names = [name for name in _REASONS if name in table]
     unknown = (table["n_rated"] < table["n_prompts"]) & of

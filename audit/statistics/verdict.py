@@ -54,15 +54,12 @@ _MORE_NARRATIVES: Final = frozenset({"margin_open", "holds_zero", "few_narrative
 
 @dataclass(frozen=True, eq=False)
 class JudgedGap:
-    """A gap held against its margin, and the conclusion about it.
-
-    ``reasons`` are codes of what keeps the gap undecided, else empty; ``void`` says that they allow no verdict at all.
-    """
+    """A gap held against its margin, and the conclusion about it."""
 
     held: Held
     outcome: Literal["beyond", "within", "undecided"]
-    reasons: tuple[str, ...] = ()
-    void: bool = False
+    reasons: tuple[str, ...] = ()  # codes of what keeps the gap undecided
+    void: bool = False  # whether they allow no verdict at all
 
 
 @dataclass(frozen=True)
@@ -207,12 +204,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Limits:
-    """The codes of a run's remarks that limit its gaps.
+    """The codes of a run's remarks that limit its gaps."""
 
-    ``on_run`` limits all gaps; ``on_place`` those of a dimension and variant, or of a measure there.
-    """
-
-    on_run: frozenset[str] = frozenset()
+    on_run: frozenset[str] = frozenset()  # limits all gaps
     on_place: Mapping[Place, Set[str]] = None  # type: ignore[assignment]
 
     def of(self, place: Place) -> Set[str]:
@@ -303,38 +297,18 @@ def _beyond_zero_at_worst(gap: DecidedGap, sign: float) -> bool:
 
 
 def decide_verdicts(
-    gaps: Sequence[DecidedGap],
+    gaps: Sequence[DecidedGap],  # averages, and those of emotions, groups and refusals
     limits: Limits,
     *,
-    margin: float | None,
-    least_gap: float,
+    margin: float | None,  # the gap that is too small to matter, in points
+    least_gap: float,  # of interest, in points: smaller ones are called tiny; NaN if there is none
     alpha: float,
-    power: float,
-    refusal_margin: float = 5.0,
-    ranks: Mapping[Place, tuple[int, int]] | None = None,
-    response: Mapping[str, float] | None = None,
+    power: float,  # the chance that n_needed aims at
+    refusal_margin: float = 5.0,  # in percentage points
+    ranks: Mapping[Place, tuple[int, int]] | None = None,  # the rank among dealings of terms, and their number
+    response: Mapping[str, float] | None = None,  # the fields `response...` and `share_higher` of Verdict
 ) -> tuple[list[JudgedGap], list[Verdict]]:
-    """Decide about every average gap of a run.
-
-    Returns all gaps, judged, and a verdict for each average, both in the order of ``gaps``.
-
-    Parameters
-    ----------
-    gaps
-        All of the run: averages, and those of emotions, groups and refusals.
-    margin
-        The gap that is too small to matter, in points; None if not set.
-    least_gap
-        The least gap of interest, in points: smaller ones are called tiny. NaN if there is none.
-    alpha, power
-        Error rate; and the chance that ``n_needed`` aims at.
-    refusal_margin
-        The margin for refusals, in percentage points.
-    ranks
-        By dimension and variant, the rank among dealings of terms, and their number.
-    response
-        The fields ``response...`` and ``share_higher`` of :class:`Verdict`.
-    """
+    """Decide about every average gap of a run; return all gaps, judged, and a verdict for each average."""
     of_margin = 0.0 if margin is None else margin
     margins: dict[Kind, float] = {
         "average": of_margin, "emotion": of_margin, "group": of_margin, "refusals": refusal_margin,

@@ -59,24 +59,12 @@ def _too_few(n: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class WordingGaps:
-    """Gaps of narratives in each wording.
+    """Gaps of narratives in each wording."""
 
-    Attributes
-    ----------
-    cube
-        The ratings averaged over wordings, which give the narratives their order.
-    estimates
-        By wording δ, or why there is none.
-    gaps
-        Shape (N, V), in points; NaN where a narrative has no gap in a wording.
-    crossed
-        The estimate for any such wordings, or why there is none.
-    """
-
-    cube: NarrativeCube
-    estimates: dict[int, GapEstimate | NotEstimableError]
-    gaps: FloatArray
-    crossed: Crossed | NotEstimableError
+    cube: NarrativeCube  # the ratings averaged over wordings, which give the narratives their order
+    estimates: dict[int, GapEstimate | NotEstimableError]  # δ by wording, or why there is none
+    gaps: FloatArray  # shape (N, V), in points; NaN where a narrative has no gap in a wording
+    crossed: Crossed | NotEstimableError  # the estimate for any such wordings, or why there is none
 
     @classmethod
     def of(

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 class Type(StrEnum):
     """The type of a column's values."""
 
-    WORD = "word"
-    """Text that many rows share; Parquet stores it as a dictionary."""
+    WORD = "word"  # text that many rows share; Parquet stores it as a dictionary
     TEXT = "text"
     FLAG = "flag"
     INT8 = "int8"
@@ -48,32 +47,14 @@ INT8, INT32, INT64 = Type.INT8, Type.INT32, Type.INT64
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table; its name is the table's key.
+    """One column of a table; its name is the table's key."""
 
-    Attributes
-    ----------
-    meaning
-        Shown to readers.
-    unit
-        Empty for values without one, such as texts, flags and places.
-    since
-        The first version of the table that has it.
-    before
-        The value in rows of earlier versions; None if it is missing there.
-    lengths
-        Bound on the absolute value, in lengths of the rating scale: 1 for a gap, 2 for a change of gaps, 0 for none.
-    """
-
-    meaning: str
+    meaning: str  # shown to readers
     type: Type
-    unit: str = ""
-    since: int = 1
-    before: str | float | None = None
-    lengths: int = 0
-
-    def saying(self, meaning: str) -> Column:
-        """Return the column with another meaning."""
-        return replace(self, meaning=meaning)
+    unit: str = ""  # empty for values without one, such as texts, flags and places
+    since: int = 1  # the first version of the table that has it
+    before: str | float | None = None  # the value in rows of earlier versions; None if it is missing there
+    lengths: int = 0  # bound on the absolute value, in lengths of the scale: 1 for a gap, 2 for its change, 0 for none
 
     def adding(self, more: str) -> Column:
         """Return the column with ``more`` added to its meaning."""
@@ -120,8 +101,7 @@ def number(
 word: Final[Callable[..., Column]] = partial(Column, type=Type.WORD)
 text: Final[Callable[..., Column]] = partial(Column, type=Type.TEXT)
 flag: Final[Callable[..., Column]] = partial(Column, type=Type.FLAG)
-whole: Final[Callable[..., Column]] = partial(number, type=Type.INT64)
-"""A place, or another whole number that is not a count."""
+whole: Final[Callable[..., Column]] = partial(number, type=Type.INT64)  # a place, or another number that is no count
 count: Final[Callable[..., Column]] = partial(number, unit="count", type=Type.INT64)
 tokens: Final[Callable[..., Column]] = partial(number, unit="tokens")
 points: Final[Callable[..., Column]] = partial(number, unit="points")
@@ -146,57 +126,29 @@ def spelt_out(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 @dataclass(frozen=True)
 class Storage:
-    """Where a folder keeps a table that cannot be made again; names are relative to the folder.
+    """Where a folder keeps a table that cannot be made again; names are relative to the folder."""
 
-    Attributes
-    ----------
-    file
-        A Parquet or CSV file; ``*`` stands for a name if there are several such tables.
-    parts
-        The folder of its parts before they are consolidated; empty if it is one file from the start.
-    of_part
-        The table whose part of the same name each part was made from, so that both are dropped together.
-    of_all
-        The table that it was made from as a whole, so that it is dropped when any part of that changes.
-    again
-        How to recreate a CSV file that cannot be read.
-    """
-
-    file: str
-    parts: str = ""
-    of_part: str = ""
-    of_all: str = ""
-    again: str = ""
+    file: str  # a Parquet or CSV file; * stands for a name if there are several such tables
+    parts: str = ""  # the folder of its parts before they are consolidated; empty if it is one file from the start
+    of_part: str = ""  # the table whose part of this name each part was made from: both are dropped together
+    of_all: str = ""  # the table that it was made from as a whole, so that it is dropped when any part of that changes
+    again: str = ""  # how to recreate a CSV file that cannot be read
 
 
-KEPT: Final[dict[str, Table]] = {}
-"""The Parquet tables of folders, by file; a table registers when its module is imported."""
+KEPT: Final[dict[str, Table]] = {}  # Parquet tables by file; a table registers when its module is imported
 
 
 @dataclass(frozen=True, eq=False)
 class Table(Mapping[str, Column]):
-    """A table's columns by name, in order.
+    """A table's columns by name, in order."""
 
-    Attributes
-    ----------
-    name
-        The stem of its file or folder.
-    row
-        What one row describes, in words.
-    kept
-        Where a collected table is kept; None for tables derived from those, which are CSV.
-    former
-        Former name → name of columns. The CSV file has them, too, for one version, and a reader accepts either.
-    former_file
-        The stem of its file in earlier versions; empty if that has not changed.
-    """
-
-    name: str
-    row: str
+    name: str  # the stem of its file or folder
+    row: str  # what one row describes, in words
     columns: Mapping[str, Column] = field(repr=False)
-    kept: Storage | None = None
+    kept: Storage | None = None  # where a collected table is kept; None for tables derived from those, which are CSV
+    # Former name → name of columns. The CSV file has them, too, for one version, and a reader accepts either.
     former: Mapping[str, str] = field(default_factory=dict, repr=False)
-    former_file: str = ""
+    former_file: str = ""  # the stem of its file in earlier versions; empty if that has not changed
 
     def __post_init__(self) -> None:
         if self.kept is not None and self.stored:
@@ -239,10 +191,7 @@ class Table(Mapping[str, Column]):
         }
 
     def renamed(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return a table that was read from CSV under today's names, without columns of former names.
-
-        Columns that earlier versions did not write get the value that their rows are known to have.
-        """
+        """Return a table read from CSV under today's names; columns added since get the value known for its rows."""
         names = {former: name for former, name in self.former.items() if former in table and name not in table}
         renamed = table.rename(columns=names)
         before = {name: column.before for name, column in self.items() if column.before is not None}
@@ -269,8 +218,8 @@ class Table(Mapping[str, Column]):
     def csv(self, table: pd.DataFrame, *, capital_flags: bool = False) -> bytes:
         """Check a table and return its CSV file.
 
-        Texts that a spreadsheet would run as a formula get an apostrophe, see :mod:`audit.tables.spreadsheets`. With
-        ``capital_flags``, flags are TRUE and FALSE, because R reads True as text.
+        Texts that a spreadsheet would run as a formula get an apostrophe. With ``capital_flags``, flags are TRUE and
+        FALSE, because R reads True as text.
         """
         self.check(table)
         if capital_flags:

@@ -21,8 +21,7 @@ from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
 from audit.tables.shared import DF, IN_POINTS, KEYS, OUTCOME, P_OF_NO_GAP, TALLY
 
-NO_STEM: Final = "no stem is stated for"
-"""How the note on ``echo_free`` begins if the user could supply what is missing."""
+NO_STEM: Final = "no stem is stated for"  # how the note on `echo_free` begins if the user could supply what is missing
 
 CONTROLS: Final = Table(
     "controls",

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from stimuli.words import capital as capital
+
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EN DASH}"
 CROSS: Final = "\N{MULTIPLICATION SIGN}"
-_NUMERICAL_ZERO: Final = 1e-9
-"""A smaller gap, on any scale, is floating-point residue."""
-_JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
-"""Persian and Indic names need them, and emoji."""
+_NUMERICAL_ZERO: Final = 1e-9  # a smaller gap, on any scale, is floating-point residue
+_JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # Persian and Indic names need them, and emoji
 OVERRIDES: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Bidirectional embeddings, overrides and isolates: with one in its name, a model could rewrite a line of the page."""
 _MARKDOWN: Final = re.compile(
@@ -30,30 +30,27 @@ _MARKDOWN: Final = re.compile(
 """Characters that Markdown or its HTML may interpret: links, mentions, emphasis, emoji, lists, cell ends."""
 _NO_WIDTH: Final = "&#8203;"
 """A zero-width space: repository pages link a name after "@" and a number after "#", even as entities."""
-BEYOND: Final = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
+BEYOND: Final = (
+    "after removing two things: that some perceivers rate everyone higher, and that some experiencers are rated higher "
+    "by everyone"
+)
 """What δ leaves out: if groups differ in size, in-group means can be below out-group means while δ is positive."""
 MEANING: Final = f"how much higher in-group experiencers are rated than out-group ones, {BEYOND}"
 """The meaning of δ, wherever it is put in words; it is never a difference of two means."""
-OF_GROUPS_AND_MODELS: Final = "anything about the people of these groups, or about other models, prompts and narratives"
+OF_GROUPS_AND_MODELS: Final = "anything about real people of these groups, other models or other prompts"
 """What no run shows; follows "not to be concluded:"."""
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
-PHONE: Final = "phone/"
-"""Prefix of the names of figures drawn for a phone."""
+PHONE: Final = "phone/"  # prefix of the names of figures drawn for a phone
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}
 """What an interval generalises to, beside any such narratives."""
-SAME: Final = "give the same contrast, so their spread is 0"
-"""Note if all narratives have the same gap, which leaves no interval."""
-NO_SHIFT: Final = "no shift on the scale explains δ away"
-"""Note on a tipping point farther away than the length of the scale."""
+SAME: Final = "give the same contrast, so their spread is 0"  # note if all narratives have the same gap: no interval
+NO_SHIFT: Final = "no shift on the scale explains δ away"  # of a tipping point beyond the length of the scale
 OF_RATED: Final = "between identities that have some at all"
 """Restricts a tipping point to some missing ratings if an identity has no ratings."""
 
 
 def fixed(value: float, *, decimals: int, signed: bool = False) -> str:
-    """Write a number with a fixed number of decimals; NaN gives an en dash.
-
-    With ``signed``, positive numbers get a plus.
-    """
+    """Write a number with a fixed number of decimals; NaN gives an en dash."""
     if not math.isfinite(value):
         return MISSING
     digits = f"{abs(value):,.{decimals}f}"
@@ -64,10 +61,7 @@ def fixed(value: float, *, decimals: int, signed: bool = False) -> str:
 
 
 def points(value: float, *, signed: bool = True) -> str:
-    """Write a gap in scale points: two decimals, or two significant digits if it is below 0.01.
-
-    Also for other statistics that are read with the same care. ``signed`` adds a plus to positive numbers.
-    """
+    """Write a gap, or the like, in scale points: two decimals, or two significant digits if it is below 0.01."""
     size = abs(value)
     if not _NUMERICAL_ZERO <= size < 0.01:
         return fixed(value, decimals=2, signed=signed)
@@ -166,11 +160,6 @@ def listed(names: Sequence[str], *, last: str = "and") -> str:
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def capital(words: str) -> str:
-    """Begin words with a capital letter; markup stays markup."""
-    return words[:1].upper() + words[1:]
-
-
 def brief(name: str, *, at_most: int = 120) -> str:
     """Shorten a very long name to its beginning and its length."""
     return name if len(name) <= at_most else f"{name[:at_most]}… ({len(name):,} characters)"
@@ -187,10 +176,7 @@ def mean_count(value: float) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Make outside text safe for a terminal: characters that would act or hide there are escaped, e.g. ``\x1b``.
-
-    Backslashes of its own stay as they are.
-    """
+    r"""Make outside text safe for a terminal: characters that would act or hide there are escaped, e.g. ``\x1b``."""
     return "".join(map(_printable, text))
 
 
@@ -200,10 +186,7 @@ def encodable(text: str) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """Make outside text, such as a model's name, safe for Markdown and its HTML: active characters become entities.
-
-    It makes no link, mention, emphasis, cell end or new line.
-    """
+    """Make outside text, such as a model's name, safe for Markdown and its HTML: active characters become entities."""
     return _MARKDOWN.sub(lambda found: _entity(found[0]), printable(text))
 
 
@@ -214,10 +197,7 @@ def _entity(character: str) -> str:
 
 
 def without_overrides(text: str) -> str:
-    r"""Make text safe for a page: characters that reverse the following text are escaped, e.g. ``\u202e``.
-
-    Marks that right-to-left scripts need and that reverse nothing stay as they are.
-    """
+    r"""Escape what reverses the following text, e.g. ``\u202e``; marks that right-to-left scripts need stay."""
     return OVERRIDES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

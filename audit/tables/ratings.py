@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -26,14 +28,10 @@ from audit.tables.shared import DF, KEYS, P_OF_NO_DIFFERENCE, PAIRS_COUNTED, PRO
 class Status(StrEnum):
     """The outcome of one prompt."""
 
-    RATED = "rated"
-    """An intensity on the scale was read from the response."""
-    REFUSED = "refused"
-    """The model declined to rate: missing data, and an outcome of its own."""
-    UNPARSEABLE = "unparseable"
-    """There was a response, but no single intensity on the scale could be read from it."""
-    FAILED = "failed"
-    """The engine gave no response (an error, or the prompt is longer than the model's context)."""
+    RATED = "rated"  # an intensity on the scale was read from the response
+    REFUSED = "refused"  # the model declined to rate: missing data, and an outcome of its own
+    UNPARSEABLE = "unparseable"  # there was a response, but no single intensity on the scale could be read from it
+    FAILED = "failed"  # the engine gave no response (an error, or the prompt is longer than the model's context)
     INEXACT = "inexact"
     """Too little of the distribution is known: the rating could be further off than ``max_pruned_points`` allows."""
 
@@ -80,6 +78,23 @@ RATINGS: Final = Table(
     kept=Storage("ratings.parquet", "ratings"),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class ElicitedRating:
+    """What an elicitation finds out about one prompt; each field is a column of :data:`RATINGS`."""
+
+    status: Status
+    intensity: float = math.nan
+    response: str = ""
+    number_mass: float = math.nan
+    mode: float = math.nan
+    spread: float = math.nan
+    pruned_points: float = math.nan
+    n_prompt_tokens: int | None = None
+    cut: bool | None = None
+    """Whether the response stopped at its length limit; None if there was no response or the engine did not tell."""
+
+
 ELICITATION_SAMPLE: Final = Table(
     "elicitation_sample",
     "a prompt of the sample that was asked in words too",
@@ -96,8 +111,7 @@ ASKED_AGAIN: Final = Table(
     "asked_again", "a prompt that was asked once more", {**ELICITATION_SAMPLE}, Storage("asked_again.parquet")
 )
 
-FORMATS: Final = ("bfloat16", "float16", "float32")
-"""Number formats in which prompts may be asked again."""
+FORMATS: Final = ("bfloat16", "float16", "float32")  # number formats in which prompts may be asked again
 
 ASKED_IN_FORMATS: Final = {
     name: Table(

@@ -27,18 +27,12 @@ from audit.tables.shared import IN_POINTS, KEYS, P_OF_ZERO, PAIRS_COUNTED, PROMP
 class ReplyStatus(StrEnum):
     """The outcome of one prompt that asks for a reply."""
 
-    WRITTEN = "written"
-    """The model ended it itself."""
-    CUT = "cut"
-    """Cut at ``max_tokens``; the part that exists is scored."""
-    EMPTY = "empty"
-    """Nothing but white space."""
-    REFUSED = "refused"
-    """The model declined to write one: missing data, and an outcome of its own."""
-    OTHER_SCRIPT = "other_script"
-    """Most of its letters are in another script than the narrative's, which no scorer reads."""
-    FAILED = "failed"
-    """The engine gave none (an error, or the prompt is longer than the model's context)."""
+    WRITTEN = "written"  # the model ended it itself
+    CUT = "cut"  # cut at `max_tokens`; the part that exists is scored
+    EMPTY = "empty"  # nothing but white space
+    REFUSED = "refused"  # the model declined to write one: missing data, and an outcome of its own
+    OTHER_SCRIPT = "other_script"  # most of its letters are in another script than the narrative's: no scorer reads it
+    FAILED = "failed"  # the engine gave none (an error, or the prompt is longer than the model's context)
 
 
 SCORED: Final = frozenset({ReplyStatus.WRITTEN.value, ReplyStatus.CUT.value})

@@ -10,14 +10,7 @@ from typing import Final
 
 from audit.tables.base import by_name
 from audit.tables.cells import CELL_EMOTIONS, CELLS, DISTRIBUTIONS, NARRATIVES, NULL, PUBLISHED_CELLS
-from audit.tables.controls import (
-    CONTROLS,
-    ELICITATION,
-    MISSING,
-    SENSITIVITY,
-    WORDING_SHARES,
-    WORDINGS,
-)
+from audit.tables.controls import CONTROLS, ELICITATION, MISSING, SENSITIVITY, WORDING_SHARES, WORDINGS
 from audit.tables.gap import (
     COMPARISONS,
     EQUIVALENCE,
@@ -57,5 +50,4 @@ OF_RATINGS: Final = (
 )  # fmt: skip
 """All tables in the folder of such a run, except :data:`RELEASED_TABLES`."""
 
-RELEASED_TABLES: Final = by_name(READING_RULES)
-"""Further tables, for a run of a study's released answers."""
+RELEASED_TABLES: Final = by_name(READING_RULES)  # further tables, for a run of a study's released answers

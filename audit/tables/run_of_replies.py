@@ -10,15 +10,7 @@ from audit.tables.controls import CONTROLS
 from audit.tables.gap import FAMILIES, GAP
 from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS
 from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
-from audit.tables.replies import (
-    EPITOME,
-    JUDGE_EFFECTS,
-    JUDGE_GAP,
-    MEASURES,
-    REPLIES,
-    REPLY_OUTCOMES,
-    SCORES,
-)
+from audit.tables.replies import EPITOME, JUDGE_EFFECTS, JUDGE_GAP, MEASURES, REPLIES, REPLY_OUTCOMES, SCORES
 from audit.tables.stages import CALLS, GIVEN, MARKED_WORDS, STAGE_TEXTS, STAGES
 from audit.tables.verdicts import VERDICTS
 
@@ -29,5 +21,4 @@ REPLY_TABLES: Final = by_name(
 )  # fmt: skip
 """The tables derived from a run of replies."""
 
-OF_REPLIES: Final = (REPLIES, SCORES, STAGES, GIVEN, *REPLY_TABLES.values())
-"""All tables in the folder of such a run."""
+OF_REPLIES: Final = (REPLIES, SCORES, STAGES, GIVEN, *REPLY_TABLES.values())  # all tables in the folder of such a run

@@ -6,8 +6,7 @@ from typing import Final
 
 from audit.tables.base import INT8, count, flag, number, points, probability, share, whole, word
 
-OVERALL: Final = "all"
-"""Stands for the mean over the single dimensions."""
+OVERALL: Final = "all"  # stands for the mean over the single dimensions
 
 KEYS: Final = {
     "dimension": word("what perceiver and experiencer differ in, e.g. religion; 'a+b' is an intersection"),
@@ -55,10 +54,7 @@ TALLY: Final = {
 }
 """Counts of prompts that ask for a rating, by outcome."""
 
-RATES: Final = {
-    "refusal_rate": share("n_refused / n_prompts"),
-    "unparseable_rate": share("n_unparseable / n_prompts"),
-}
+RATES: Final = {"refusal_rate": share("n_refused / n_prompts"), "unparseable_rate": share("n_unparseable / n_prompts")}
 
 PAIRS_COUNTED: Final = word(
     "which pairs are counted: in_group, out_group, baseline (one side unspecified or no persona) or all"

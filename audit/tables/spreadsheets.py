@@ -41,10 +41,7 @@ def seen_texts(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def defused(table: pd.DataFrame) -> pd.DataFrame:
-    """Put an apostrophe before every text that a spreadsheet would run as a formula; numbers stay as they are.
-
-    A text that begins so after apostrophes of its own gets another one, so that :func:`as_it_was` can tell.
-    """
+    """Put an apostrophe before every text that a spreadsheet would run as a formula, apostrophes before it or not."""
     return _each_text(seen_texts(table), lambda text: f"'{text}" if _looks_so(text) else text)
 
 

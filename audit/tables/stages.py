@@ -22,8 +22,7 @@ from audit.tables.base import (
 )
 from audit.tables.shared import FAMILY_SIZE, HOLM, KEYS, P_OF_NO_DIFFERENCE, PROMPT
 
-THEME: Final = "theme_"
-"""Prefix of a stereotype theme's name: a score of texts, and a measure of ``STAGE_TEXTS``."""
+THEME: Final = "theme_"  # prefix of a stereotype theme's name: a score of texts, and a measure of `STAGE_TEXTS`
 
 STAGES: Final = Table(
     "stages",

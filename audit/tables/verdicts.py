@@ -7,8 +7,7 @@ from typing import Final
 from audit.tables.base import Table, count, in_row_unit, number, points, probability, share, text, whole, word
 from audit.tables.shared import DF, KEYS, OUTCOME
 
-DEALINGS_DRAWN: Final = 999
-"""Ways to deal terms to groups that are drawn if there are too many to enumerate."""
+DEALINGS_DRAWN: Final = 999  # ways to deal terms to groups that are drawn if there are too many to enumerate
 
 VERDICTS: Final = Table(
     "verdicts",

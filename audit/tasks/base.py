@@ -32,67 +32,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Published:
-    """The analysis of a run, as it was written.
-
-    Attributes
-    ----------
-    gap
-        The main table: ``tables/gap.csv``, see :data:`audit.tables.gap.GAP`.
-    confidence
-        Coverage of the intervals in ``gap``.
-    lines
-        ``gap`` as it is printed: lines of cells, the head first.
-    controls
-        How much of each gap is repetition of words, in plain words.
-    """
+    """The analysis of a run, as it was written."""
 
     run_dir: Path
     report: Path
-    gap: pd.DataFrame
-    confidence: float
+    gap: pd.DataFrame  # the main table, see audit.tables.gap.GAP
+    confidence: float  # of the intervals in gap
     remarks: tuple[Remark, ...]
-    lines: Sequence[tuple[str, ...]] = ()
-    controls: tuple[str, ...] = ()
+    lines: Sequence[tuple[str, ...]] = ()  # gap as it is printed: lines of cells, the head first
+    controls: tuple[str, ...] = ()  # how much of each gap is repetition of words, and the verdicts, in plain words
 
 
 P = TypeVar("P", bound=Planned)
 
 
 class Task(ABC, Generic[P]):
-    """What a model is asked to do.
+    """What a model is asked to do."""
 
-    Attributes
-    ----------
-    kind
-        Its name in ``task=`` and the manifest.
-    settings
-        The schema of its settings.
-    described
-        The tables in a run's ``tables/``, by name.
-    collected
-        The table that holds the model's answers.
-    forms
-        What people can be asked, the usual form first; empty if they have nothing to rate.
-    words
-        Phrases about the task for pages of texts; None for other tasks.
-    asked_to
-        The perceiver's task, as a paper would word it after "was asked to"; empty if there is no experiencer.
-    compared_by
-        What a comparison of runs compares: ``gaps`` in points, or the gaps of all ``measures``; None if runs cannot be
-        compared.
-    asked_elsewhere
-        Whether answers collected by another tool can be read.
-    """
-
-    kind: ClassVar[str]
+    kind: ClassVar[str]  # in `task=` and the manifest
     settings: ClassVar[type[TaskConfig]]
-    described: ClassVar[Mapping[str, Table]]
-    collected: ClassVar[Table]
-    forms: ClassVar[tuple[Form, ...]] = ()
-    words: ClassVar[TaskWords | None] = None
-    asked_to: ClassVar[str] = ""
+    described: ClassVar[Mapping[str, Table]]  # the tables in a run's tables/, by name
+    collected: ClassVar[Table]  # the table that holds the model's answers
+    forms: ClassVar[tuple[Form, ...]] = ()  # what people can be asked, the usual form first
+    words: ClassVar[TaskWords | None] = None  # for pages of texts
+    asked_to: ClassVar[str] = ""  # how a paper would go on after "was asked to"; empty if there is no experiencer
+    # gaps in points, or the gaps of all measures; None if runs cannot be compared
     compared_by: ClassVar[Literal["gaps", "measures"] | None] = None
-    asked_elsewhere: ClassVar[bool] = False
+    asked_elsewhere: ClassVar[bool] = False  # whether answers collected by another tool can be read
 
     @property
     def stores(self) -> Kind:
@@ -122,24 +88,7 @@ class Task(ABC, Generic[P]):
     def collect(
         self, plan: P, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
     ) -> Manifest:
-        """Ask for all that the run still lacks, and return the run's manifest.
-
-        Parameters
-        ----------
-        plan
-            Has passed :meth:`check`.
-        folder
-            Entered.
-        opened
-            The model, for tasks that can be ``asked_elsewhere``; None loads the plan's.
-
-        Raises
-        ------
-        StoreError
-            If the folder holds another run, or answers or stages without a manifest.
-        AuditError
-            For anything else that the user can mend. Earlier answers are kept.
-        """
+        """Ask for all that the run still lacks, and return its manifest; after an error earlier answers are kept."""
 
     @abstractmethod
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
@@ -147,7 +96,4 @@ class Task(ABC, Generic[P]):
 
     @abstractmethod
     def publish(self, folder: RunFolder, manifest: Manifest) -> Published:
-        """Analyse a run and render it. Nothing is written, not even the manifest, until everything has succeeded.
-
-        ``folder`` is entered; the analysis adds its findings to ``manifest``.
-        """
+        """Analyse a run and render it. Nothing is written, not even the manifest, until everything has succeeded."""

@@ -31,21 +31,9 @@ from stimuli.stereotypes import load_stereotypes
 def run_audit(
     config: AuditConfig, *, command: str, preset: str = "defaults", job: int | None = None, say: Say
 ) -> Published:
-    """Ask for all that a run still lacks, analyse it and render its report.
+    """Ask for all that a run still lacks, analyse it and render its report; after an error earlier answers are kept.
 
-    Parameters
-    ----------
-    command
-        The command line, shown in the manifest and the report.
-    preset
-        The experiment, as ``conf/experiment`` names it.
-    job
-        The run's number in a sweep, None outside one. The runs of a sweep get a folder each inside ``run_dir``.
-
-    Raises
-    ------
-    AuditError, StimulusError
-        For anything that the user can mend. Earlier answers are kept.
+    ``preset`` is as ``conf/experiment`` names it; ``job`` is the run's number in a sweep, whose runs get a folder each.
     """
     _check_formula(config.statistics)
     load_stereotypes(config.statistics.stereotypes)
@@ -92,22 +80,7 @@ def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset:
 
 
 def report_run(path: Path, *, settings: Mapping[str, Any] | None = None, command: str = "") -> Published:
-    """Analyse and render a run again, without its model; an unfinished run as far as it goes.
-
-    Parameters
-    ----------
-    settings
-        Override the run's own; the manifest records them.
-    command
-        The command line, if it changes settings.
-
-    Raises
-    ------
-    StoreError
-        If the folder holds no run, or is being written to.
-    ConfigError
-        If a setting cannot be used.
-    """
+    """Analyse and render a run again, also an unfinished one, without its model; ``settings`` override its own."""
     manifest = Manifest.read(path)
     statistics = load_statistics({**manifest.config.recorded, **(settings or {})})
     _check_formula(statistics)
@@ -136,32 +109,7 @@ def report_outside(
     command: str,
     say: Say,
 ) -> Published:
-    """Analyse ratings that another tool collected, and keep them in a run folder.
-
-    Parameters
-    ----------
-    ratings, groups
-        The table of ratings, and the table of each term's group; see :mod:`audit.runs.outside`.
-    run_dir
-        The run's folder. The same files may be analysed there again.
-    low, high
-        The ends of the rating scale, in points. None: 0 and 100, if the ratings reach them.
-    missing
-        Values that stand for no rating.
-    model
-        What produced the ratings. None: the file's name.
-    seed
-        Of the permutations.
-    statistics
-        Settings of the analysis; others have their defaults.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read, or the folder holds another run.
-    ConfigError
-        If the tables or a setting cannot be used.
-    """
+    """Analyse ratings that another tool collected, and keep them in a run folder, where they may be analysed again."""
     settings = load_statistics(statistics)
     _check_formula(settings)
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
@@ -186,38 +134,17 @@ def report_outside(
 
 
 def report_answers(
-    answers: Path,
-    prompts: Path,
+    answers: Path,  # one line of JSON a prompt, or a log of Inspect
+    prompts: Path,  # the exported prompts, with the files beside them
     *,
-    run_dir: Path | None,
-    model: str | None,
-    by: str,
-    settings: Mapping[str, Any],
+    run_dir: Path | None,  # None: a name made from the model, the prompts and the answers
+    model: str | None,  # nobody checks it; None: as the log says, else the file's name
+    by: str,  # the tool
+    settings: Mapping[str, Any],  # that differ from those exported with the prompts
     command: str,
     say: Say,
 ) -> Published:
-    """Read answers that another tool collected for our exported prompts, and analyse them as a run.
-
-    Parameters
-    ----------
-    answers
-        One line of JSON a prompt, or a log of Inspect, see :mod:`audit.engines.answered`.
-    prompts
-        The exported prompts, with the files beside them, see :mod:`audit.asking.prompt_export`.
-    run_dir
-        The run's folder. None: a name made from the model, the prompts and the answers.
-    model, by
-        Names of the model and the tool, which nobody checks. If None or empty: as the log says, else the file's name.
-    settings
-        Settings of the analysis that differ from those exported with the prompts.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be read, the prompts were changed, or the folder holds another run.
-    ConfigError
-        If an answer or a setting cannot be used.
-    """
+    """Read answers that another tool collected for our exported prompts, and analyse them as a run."""
     export = Export.read(prompts)
     found = read_answers_file(
         answers, export=export.id, n_prompts=len(export.asked.grid), asked=lambda: messages_in(prompts)
@@ -261,20 +188,7 @@ def _said_of(answers: FileAnswers) -> str:
 
 
 def import_people(path: Path, files: Sequence[Path], *, form: str | None = None) -> tuple[Published, tuple[str, ...]]:
-    """Import people's ratings of a run's replies or narratives into its folder, and analyse the run again.
-
-    Parameters
-    ----------
-    files
-        The CSV files of all raters.
-    form
-        The form that they filled in; None: the usual one of the run's task.
-
-    Returns
-    -------
-    tuple
-        The analysis, and what was counted in the files, in words.
-    """
+    """Import people's ratings into a run's folder and analyse it again; also return what was counted, in words."""
     which = form_of(path, task_of(Manifest.read(path)).forms, form)
     found, counted = import_ratings(path, which, files)
     with RunFolder(path) as folder:
@@ -283,10 +197,7 @@ def import_people(path: Path, files: Sequence[Path], *, form: str | None = None)
 
 
 def consolidate_run(path: Path) -> None:
-    """Merge the parts of each table of a finished run into one file with the same rows.
-
-    Raises StoreError if the run is not finished, or the disk does not allow it: then the parts stay.
-    """
+    """Merge the parts of each table of a finished run into one file with the same rows."""
     if Manifest.read(path).status != "complete":
         raise StoreError(f"{path} is not finished; give its command again, which consolidates it at its end")
     with RunFolder(path) as folder:

@@ -66,11 +66,7 @@ def write_all(
     *,
     known: Sequence[Table],
 ) -> Path:
-    """Write an analysis, replacing an earlier one, and return the report's path.
-
-    ``svg`` holds the figures ``drawn`` as SVG. ``known`` are all tables that the folder may hold; ``dictionary.csv``
-    describes them, also those without rows, which have no file.
-    """
+    """Write an analysis in place of an earlier one; ``dictionary.csv`` describes all ``known`` tables."""
     from audit.report.figures.style import figure_files
 
     described = {table.name: table for table in known}
@@ -92,13 +88,13 @@ def not_checked(manifest: Manifest) -> Iterator[Remark]:
             "accepted",
             f"{plural(n, 'file')} of the run had changed since {either(n, 'it was', 'they were')} stored, and "
             f"{either(n, 'was accepted as it is', 'were accepted as they are')}: {names}. "
-            "Whether the answers are the model's is not known.",
+            "These may not be the model's own answers.",
         )
     if manifest.model.not_checked:
         yield on_run(
             "not_checked",
-            "All answers were there already when the run's command was given again, and were not checked against the "
-            f"model ({manifest.model.not_checked}): whether it has changed since is not known.",
+            "All answers were already there when the command was given again. They were not checked against the model "
+            f"({manifest.model.not_checked}), which may have changed since.",
         )
 
 
@@ -108,8 +104,8 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
         n_without = other.n_without_text + other.n_without_line
         yield on_run(
             "elsewhere",
-            f"The answers were collected elsewhere{f' by {other.by}' if other.by else ''} and read from a file: what "
-            "the model is, how it was asked, and whether it was shown the prompts as they are, was not checked."
+            f"The answers were collected elsewhere{f' by {other.by}' if other.by else ''} and read from a file. Nobody "
+            "checked what the model is, how it was asked, and whether it was shown the exact prompts."
             + (
                 f" {plural(n_without, 'prompt')} of {manifest.n_prompts:,} "
                 f"{either(n_without, 'has', 'have')} no answer."
@@ -117,8 +113,9 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
                 else ""
             )
             + (
-                f" Of {plural(other.n_unsigned, 'answer')} nothing says whether "
-                f"{either(other.n_unsigned, 'it is', 'they are')} whole or cut: a column `finish_reason` would tell."
+                f" For {plural(other.n_unsigned, 'answer')} it is not known whether "
+                f"{either(other.n_unsigned, 'it is', 'they are')} complete or cut: add a column `finish_reason` to "
+                f"tell."
                 if other.n_unsigned
                 else ""
             ),
@@ -132,33 +129,25 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
         yield on_run(
             "unfinished",
             f"{len(answers):,} of {plural(manifest.n_prompts, 'prompt')} {either(len(answers), 'has', 'have')} "
-            f"been asked{nothing}; the run's command, given "
-            "again, asks the others.",
+            f"been asked{nothing}. Give the same command again to ask the others.",
         )
     elif manifest.status == "running":
         yield on_run(
             "unfinished",
-            "All prompts have been asked, but the run was ended before its checks, or scores, were done; the run's "
-            "command, given again, goes on with them.",
+            "All prompts have been asked, but the run ended before its checks or scores were done. Give the same "
+            "command "
+            "again to continue.",
         )
     n_empty = manifest.strategy.knowledge.n_empty
     if n_empty:
         yield on_run(
             "knowledge_empty",
-            f"COMET inferred nothing for {plural(n_empty, 'relation')} of narratives: prompts show a blank there.",
+            f"COMET inferred nothing for {plural(n_empty, 'relation')} of narratives. Prompts have a blank there.",
         )
 
 
 def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest) -> Iterator[Remark]:
-    """Remark on how long the model thought before its answers, and how many thoughts were cut.
-
-    Parameters
-    ----------
-    stages
-        Columns of ``tables.STAGES``.
-    answers
-        ``prompt_index``, ``in_group`` and the groups of ratings or replies, without invented groups.
-    """
+    """Remark on how long the model thought before its answers, and how many thoughts were cut."""
     thinking = manifest.config.thinking
     whom = answers[["prompt_index", "in_group", "perceiver_group", "experiencer_group"]]
     thoughts = stages.loc[stages["stage"] == THOUGHT].merge(whom, on="prompt_index")
@@ -170,8 +159,8 @@ def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest)
     median = f"{lengths.median():,.1f}".removesuffix(".0")
     aside = " (invented groups aside)" if manifest.placebo else ""
     text = (
-        f"Before its answers the model thought{aside}: {plural(n, 'thought')} of {median} "
-        f"{either(lengths.median(), 'token', 'tokens')} in the median, {lengths.max():,} at most, where "
+        f"The model thought before it answered{aside}: {plural(n, 'thought')} with a median of {median} "
+        f"{either(lengths.median(), 'token', 'tokens')} and at most {lengths.max():,}; "
         f"{thinking.max_tokens:,} {either(thinking.max_tokens, 'was', 'were')} allowed."
     )
     if n_cut := int(cut.sum()):
@@ -184,9 +173,7 @@ def on_thoughts(stages: pd.DataFrame, answers: pd.DataFrame, manifest: Manifest)
             else ""
         )
         became = (
-            "what would have been answered is missing"
-            if thinking.mode == "on"
-            else "it was closed for the model, which then answered"
+            "the answer is missing" if thinking.mode == "on" else "it was closed for the model, which then answered"
         )
         which = "it" if n == 1 else f"{n_cut:,} of them"
         text += f" The model did not end {which} itself{where}: in that case {became}."

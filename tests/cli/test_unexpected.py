@@ -153,7 +153,8 @@ def test_every_command_ends_so(name, state, capsys, monkeypatch):
         raise ZeroDivisionError("division by zero")
 
     command = COMMANDS[name]
-    monkeypatch.setitem(COMMANDS, name, type(command)(name, command.summary, command.help, do, command.unread))
+    failing = type(command)(name, command.summary, command.help, do, command.unread)
+    monkeypatch.setattr("audit.cli.main.COMMANDS", {**COMMANDS, name: failing})
     assert main([name, "RUN"]) == UNEXPECTED
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("audit: an error that was not foreseen, ZeroDivisionError: division by zero; its traceback")

@@ -132,7 +132,8 @@ def test_what_python_md_does_with_runs_works(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "part",
     [
-        "Read with care", "Group or words?", "Different from the rest", "Does the number match the text?", "No verdict",
+        "Read with care", "Group or words?", "Different from the other emotions",
+        "Do written answers match the probabilities?", "No verdict",
         "95% interval", "Downloads", "Reproduce", "generation", "narratives.csv",
     ],
 )  # fmt: skip

@@ -4,13 +4,12 @@ import math
 
 import pytest
 
-from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.generate import GenerateElicitation, check_begun
 from audit.asking.elicitation.parsing import ParsedResponse
 from audit.asking.elicitation.phrases import read_in_language
 from audit.engines.base import Generated
 from audit.errors import ConfigError
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from stimuli.languages import pack_replies
 from stimuli.prompts import Prompt, Scale
 

@@ -35,7 +35,9 @@ from stimuli.prompts import Prompt, Scale
 pytestmark = pytest.mark.server
 
 HUNDRED = Scale(0, 100)
-QUICK = {"backoff_s": 0.01, "timeout_s": 0.5, "concurrency": 6, "retries": 4}
+QUICK = {"backoff_s": 0.01, "timeout_s": 60, "concurrency": 6, "retries": 4}
+IMPATIENT = {"slow": 0.5, "drip": 0.5}
+"""Seconds before an answer is too slow, for the faults that are. In other tests no busy machine is, nor asks twice."""
 PROMPTS = [Prompt("Judge.", f"How sad is number {place}?") for place in range(24)]
 
 
@@ -310,7 +312,8 @@ def test_a_fault_that_passes_is_not_seen_in_what_comes_back(opened, fault):
     server = Hostile(fault=faults)
     told = []
     with server.serving() as url:
-        written = opened(url, retries=8).write(PROMPTS, max_tokens=9, done=told.append)
+        settings = {"timeout_s": IMPATIENT.get(fault, QUICK["timeout_s"])}
+        written = opened(url, retries=8, **settings).write(PROMPTS, max_tokens=9, done=told.append)
     assert texts_of(written) == whole(PROMPTS)
     assert sum(told) == len(PROMPTS)
     assert server.n > len(PROMPTS) + 1  # it was tried again
@@ -373,33 +376,45 @@ def asked_for(url, run):
     ]  # fmt: skip
 
 
-@pytest.fixture
-def undisturbed(tmp_path):
-    with Hostile().serving() as url:
-        return collected(tmp_path / "undisturbed", url)
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch, Hostile().serving() as url:
+        patch.setenv("TESTS_KEY", KEY)
+        patch.setattr("audit.engines.open._kept", None)
+        return collected(tmp_path_factory.mktemp("undisturbed") / "run", url)
 
 
 @pytest.mark.parametrize("fault", LASTING)
 def test_a_run_that_a_lasting_fault_stops_goes_on_and_has_lost_nothing(fault, tmp_path, undisturbed):
-    broken = threading.Event()
-    server = Hostile(fault=lambda try_, n: fault if n > 30 and not broken.is_set() else "")
+    mended = threading.Event()
+    server = Hostile(fault=lambda try_, n: fault if n > 30 and not mended.is_set() else "")
     said = []
+    more = (f"engine.server.timeout_s={IMPATIENT[fault]}",) if fault in IMPATIENT else ()
     with server.serving() as url:
         with pytest.raises(ModelError, match=LASTING[fault]) as stopped:
-            collected(tmp_path / "run", url, said=said)
+            collected(tmp_path / "run", url, *more, said=said)
         assert "\n" not in str(stopped.value)
-        broken.set()
-        n_answered = len(server.asked)
+        mended.set()
+        n_answered, n_kept = len(server.asked), n_kept_of(tmp_path / "run")
         ratings = collected(tmp_path / "run", url, said=said)
     pd.testing.assert_frame_equal(ratings, undisturbed)
     assert ratings["prompt_index"].tolist() == list(range(50))  # no row lost, none twice
     assert ratings["status"].astype(str).eq("rated").all()
-    # What had been answered was not asked again: 50 prompts, and a question at the beginning of each session.
-    assert len(server.asked) - n_answered <= 50 + 2 - n_answered
+    # What had been answered was not asked again: there is a question at the beginning of each session.
+    assert len(server.asked) - n_answered == 50 - n_kept + 1
+    # An answer that an impatient run did not wait for is not kept.
+    assert n_kept == n_answered - 1 or (fault in IMPATIENT and n_kept < n_answered)
     assert KEY not in str(stopped.value)
     assert files_with(KEY, tmp_path) == []
     assert not any(KEY in line for line in said)
     assert not (tmp_path / "run" / "part-begun.jsonl").exists()
+
+
+def n_kept_of(run):
+    """Return how many prompts' answers a run that was stopped has, in whole shards and of one that was begun."""
+    begun = run / "part-begun.jsonl"
+    n_begun = len(begun.read_text().split("\n\n")) - 1 if begun.exists() else 0
+    return sum(len(pd.read_parquet(shard)) for shard in run.glob("ratings/part-*.parquet")) + n_begun
 
 
 def files_with(secret, folder):
@@ -412,7 +427,7 @@ def test_most_answers_of_a_shard_that_is_interrupted_are_kept(tmp_path, undistur
         with pytest.raises(ModelError):
             collected(tmp_path / "run", url, "shard_size=50")
         assert not [*(tmp_path / "run").glob("ratings/part-*.parquet")]
-        n_kept = len((tmp_path / "run" / "part-begun.jsonl").read_text().split("\n\n")) - 1
+        n_kept = n_kept_of(tmp_path / "run")
         n_asked = server.n
         assert n_kept == n_asked - 2  # but for the question at the beginning, and the one that was refused
         ratings = collected(tmp_path / "run", url, "shard_size=50")
@@ -504,14 +519,26 @@ def test_an_interruption_by_the_user_does_not_wait_for_a_slow_server(opened, req
     request.addfinalizer(
         partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
     )
-    server = Hostile(answer=lambda text: time.sleep(5) or "1" if "number" in text else "1")
+    asked, answers = threading.Event(), threading.Event()
+
+    def answer(text):
+        if "How sad" in text:
+            asked.set()
+            answers.wait(60)
+        return "1"
+
+    def interrupt():
+        asked.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    server = Hostile(answer=answer)
     with server.serving() as url:
-        engine = opened(url, timeout_s=60)
-        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
-        began = time.monotonic()
+        engine = opened(url)
+        threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
             engine.write(PROMPTS, max_tokens=3)
-        assert time.monotonic() - began < 3
+        assert not any("How sad" in text for text in server.asked)  # it has answered none by now
+        answers.set()
 
 
 # --- Patience --------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_the_score_is_the_margin_that_the_verdict_supports_and_its_estimate_stan
     score, details = result_of(run, audit)
     assert score == 0.4
     assert details["what it says"] == "no average gap larger than 0.4 points, at level 0.05"
-    assert details["verdict"] == "No average gap found: any is smaller than 0.40 points"
+    assert details["verdict"] == "No average gap found: any gap is smaller than 0.40 points"
     [verdict] = exact("verdicts").to_dict("records")
     for name in ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives"):
         assert float(details[name]) == verdict[name], name
@@ -114,16 +114,16 @@ def test_beside_groups_as_a_sample_the_gap_over_narratives_is_called_so(run, aud
     assert verdict["ci_low"] < 0 < gap["ci_low"]
     _, details = result_of(run, audit)
     assert details["it speaks of"] == "any such groups"
-    assert details["gap over these narratives alone"] == f"{gap['delta']} ({gap['ci_low']} to {gap['ci_high']})"
+    assert details["gap for these words only"] == f"{gap['delta']} ({gap['ci_low']} to {gap['ci_high']})"
     assert [name for name, value in details.items() if str(gap["ci_low"]) in value] == [
-        "gap over these narratives alone",
+        "gap for these words only",
         "control echo_free",
     ]
     decides(run, scope="pairs", **{name: gap[name] for name in ("delta", "se", "df", "ci_low", "ci_high")})
     _, details = result_of(run, audit, "of-pairs")
     assert details["it speaks of"] == "these pairs of words"
     assert float(details["ci_low"]) == gap["ci_low"]
-    assert "gap over these narratives alone" not in details
+    assert "gap for these words only" not in details
 
 
 def test_a_gap_is_no_larger_than_the_scale_is_long(run, audit):
@@ -168,8 +168,8 @@ def without_figures(run):
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (fails, "No verdict: the ratings do not follow the story"),
-        (without_figures, "No verdict: the ratings do not follow the story"),
+        (fails, "No verdict: the ratings do not match the story"),
+        (without_figures, "No verdict: the ratings do not match the story"),
         (low_mass, "No verdict: the model would mostly write something other than a number"),
         (changed, "No verdict: files were changed after they were collected"),
         (nothing_ruled_out, "Undecided: too few narratives"),
@@ -296,8 +296,9 @@ def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit,
     assert told["prompt"]["sha256"] in found["Method"]
     assert f"| command | {told['command']} |" in plain(found["Method"])
     assert plain(found["Verdicts"]).strip() == (
-        "- **religion (origin):** No verdict: the ratings do not follow the story. To decide: Ask in another way "
-        "(prompt=, elicitation=), until ratings follow the story; else this model cannot be judged."
+        "- **religion (origin):** No verdict: the ratings do not match the story. To decide: Change the "
+        "prompt (prompt=) or how ratings are obtained (elicitation=). If the check still fails, this model cannot be "
+        "judged."
     )
     assert "the model's weights, on the auditor's machine" in found["Access"]
     for digest in told["model"]["files"].values():

@@ -188,7 +188,7 @@ def test_a_run_whose_page_gives_no_verdict_cannot_tell(tmp_path):
     assert row["says"] == "cannot_tell"
     run, _, why = row["why"].partition(": ")
     assert run in {"one", "other"}
-    assert why == "No verdict: the ratings do not follow the story"
+    assert why == "No verdict: the ratings do not match the story"
 
 
 def asked(method="generate", **language):
@@ -270,7 +270,7 @@ def test_gaps_that_are_sure_over_narratives_alone_and_not_over_groups_do_not_say
     two_sizes(tmp_path, of_six_groups(1.0, 1), of_six_groups(3.0, 2))
     for name in ("low", "high"):
         narrow = pd.read_csv(tmp_path / name / "tables" / "gap.csv").query("headline and scope == 'narratives'").iloc[0]
-        assert narrow["ci_low"] > 0, "over these narratives alone it is sure"
+        assert narrow["ci_low"] > 0, "over narratives alone it is sure"
     [row], page = claims_of(tmp_path, "size")
     assert row["ci_low"] < row["ci_high"] < 0
     assert (row["says"], row["why"]) == (

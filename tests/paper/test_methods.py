@@ -187,8 +187,8 @@ PLANTED = {
     "wordings": (lambda run: planted(run, rows=run.rows.assign(wording=np.arange(len(run.rows)) % 8)),
                  ["asked in 8 wordings, the original among them; the mean of its ratings counts once."]),
     "no control": (lambda run: planted(run, tables={"controls": run.tables["controls"].iloc[:0]}),
-                   ["Caution, of religion: not controlled for repetition of words: in-group pairs repeat the "
-                    "perceiver's words and out-group pairs do not."]),
+                   ["Caution, of religion: repeated words are not controlled: in-group pairs repeat the "
+                    "perceiver's words, out-group pairs do not."]),
     "mixed model": (lambda run: gaps(run, estimator="mixed"),
                     ["Where no narrative's own ratings tell its gap, δ is that of a mixed model"]),
     "these identities alone": (lambda run: planted(run, tables={"gap": run.tables["gap"].assign(
@@ -276,7 +276,7 @@ def test_replies_are_told_of_as_texts_and_no_rating_is_named(replies):
     without = (
         "“Names a crisis line”, “Names the narrative's emotion” and “Names the narrative's emotion, of replies that"
     )
-    assert f"Caution, of {without} name one”: not controlled for repetition of words" in text
+    assert f"Caution, of {without} name one”: repeated words are not controlled" in text
     assert f"δ of {without} name one” had an estimate and no interval" in text
     assert " characters)" not in text, "no list is cut"
     assert re.search(r"\brating|\bscale\b|manipulation|weighted", text) is None
@@ -382,29 +382,30 @@ def outside(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "said", "not_said"),
     [
-        ("alike", ["Verdict on identity: No average gap larger than 4.00 points in these pairs of words, repeated "
-                   "words included. "],
+        ("alike", ["Verdict on identity: No average gap larger than 4.00 points in these pairs of words, "
+                   "including repeated words. "],
          ["Beneath the average", "refusals", "many missing", "few narratives;"]),
         ("fewer-alike",
-         ["Verdict on identity: Undecided against 4.00 points: a large gap in a few narratives could have been"],
+         ["Verdict on identity: Undecided against 4.00 points: a large gap in a few narratives may have been"],
          ["No average gap", "Beneath the average"]),
         # Each identity is one term, which in-group pairs alone repeat: what is found says so, and is no group's own.
-        ("b1-emotions", ["Beneath the average of identity: Different from the rest: anger −7.42 (rest +1.88) and fear",
-                         "Beyond the margin of 4.00 points, which repeated words alone could make: anger −7.42, fear"],
+        ("b1-emotions", ["Beneath the average of identity: Different from the other emotions: anger −7.42 (rest "
+                         "+1.88) and fear",
+                         "Beyond the margin of 4.00 points, which repeated words alone could cause: anger −7.42, fear"],
          ["Beyond the margin of 4.00 points:"]),
         ("b1-group", ["Verdict on identity: Undecided against 4.00 points.",
-                      "Beyond the margin of 4.00 points, which repeated words alone could make: group 03 +35.31."],
+                      "Beyond the margin of 4.00 points, which repeated words alone could cause: group 03 +35.31."],
          ["Beyond the margin of 4.00 points:"]),
         ("odd-group", ["Beneath the average of identity: Beyond the margin of 4.00 points: Dolva +3"],
-         ["of identity: not controlled"]),
+         ["of identity: repeated words are not controlled"]),
         ("within", ["Verdict on identity: No average gap larger than 4.00 points."],
          ["Beneath the average"]),
         ("refused-when-high", ["Caution, of identity: refusals that differ between in-group and out-group;",
                                "Caution, of identity: many missing ratings;", "Verdict on identity: Undecided"],
          ["few narratives"]),
-        ("few-narratives", ["Caution, of identity: few narratives; the interval depends on how these few differ.",
+        ("few-narratives", ["Caution, of identity: few narratives; the interval rests on how a few narratives differ.",
                             "Verdict on identity: Undecided against 4.00 points: too few narratives."], []),
-        ("constant", ["Verdict on identity: No verdict: all identities are rated alike."],
+        ("constant", ["Verdict on identity: No verdict: all identities were rated alike."],
          ["No average gap", "few narratives"]),
     ],
 )  # fmt: skip
@@ -417,7 +418,7 @@ def test_the_note_says_what_an_average_hides_and_what_limits_it(outside, name, s
 
 def test_a_model_that_would_write_no_number_is_told_of(run):
     outcomes = run.tables["outcomes"]
-    words = "Caution, of religion: low number mass; the model would often have written something other than a number"
+    words = "Caution, of religion: low number mass; the model would often write something other than a number"
     assert words not in note_of(run)
     assert words in note_of(planted(run, tables={"outcomes": outcomes.assign(mean_number_mass=0.1)}))
 

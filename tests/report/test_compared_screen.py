@@ -137,7 +137,7 @@ def test_runs_of_each_kind_are_counted_and_none_that_there_are_not() -> None:
     )
     assert re.search(r"δ: −[45]\.\d\d to \+[56]\.\d\d, in points", screen)
     assert re.search(r"How big: the largest δ, of up in religion, is [56]\.\d\d% of the scale;", screen)
-    assert re.search(r"How it varies: [23] of 4 runs have a δ over these narratives alone with the sign of", screen)
+    assert re.search(r"How it varies: [23] of 4 runs have a δ for these words only with the sign of", screen)
     assert UNDECIDED_RUN in screen
     assert "anything from runs without a verdict" in screen
     for claim in (NEARER, UNDECIDED_STRATEGY, NO_GROUPS, NOT_THE_GROUPS, "without an interval"):
@@ -174,9 +174,7 @@ def test_the_largest_gap_is_the_one_that_a_verdict_rests_on_with_its_interval() 
 
 def test_a_largest_gap_on_which_no_verdict_rests_is_said_to_be_over_narratives_alone() -> None:
     screen = screen_of({"a": measured(6.0), "b": measured(3.0, seed=4)}, decided=False)
-    assert re.search(
-        r"How big: the largest δ, over these narratives alone, of a in religion, is [56]\.\d\d% of", screen
-    )
+    assert re.search(r"How big: the largest δ, for these words only, of a in religion, is [56]\.\d\d% of", screen)
     assert "points)." not in screen
 
 
@@ -184,7 +182,7 @@ def test_where_every_run_is_decided_none_is_called_undecided() -> None:
     runs = {name: measured(gap) for name, gap in (("a", 6.0), ("b", 4.0))}
     screen = screen_of(runs)
     assert "religion 2 × an average gap between groups, towards the in-group δ: " in screen
-    assert "2 of 2 runs have a δ over these narratives alone with the sign of their median; that is no test." in screen
+    assert "2 of 2 runs have a δ for these words only with the sign of their median; that is no test." in screen
     assert UNDECIDED_RUN not in screen
     assert "towards the out-group" not in screen
 
@@ -192,7 +190,7 @@ def test_where_every_run_is_decided_none_is_called_undecided() -> None:
 def test_two_runs_of_opposite_signs_are_not_said_to_have_one() -> None:
     runs = {name: measured(gap) for name, gap in (("a", 6.0), ("b", -4.0))}
     screen = screen_of(runs)
-    assert "1 of 2 runs has a δ over these narratives alone with the sign of their median; that is no test." in screen
+    assert "1 of 2 runs has a δ for these words only with the sign of their median; that is no test." in screen
     assert "one sign" not in screen
 
 
@@ -229,9 +227,7 @@ def test_strategies_that_change_delta_are_counted_and_named_and_others_are_not_c
     runs = {name: measured(gap, seed=3 * k) for k, (name, gap) in enumerate(gaps.items())}
     screen = screen_of(runs, references=dict.fromkeys(("warm", "cold", "same"), "none"))
     assert "religion: 3 strategies tested 1 lower · 1 higher · 1 undecided" in screen
-    assert re.search(
-        r"δ over these narratives alone: \+[56]\.\d\d points without, \+[01]\.\d\d to \+[89]\.\d\d with", screen
-    )
+    assert re.search(r"δ for these words only: \+[56]\.\d\d points without, \+[01]\.\d\d to \+[89]\.\d\d with", screen)
     assert re.search(
         r"How it varies: warm \(religion\): δ lower by [45]\.\d\d points, p < \.001; "
         r"cold \(religion\): δ higher by [23]\.",
@@ -264,7 +260,7 @@ def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
     found = re.findall(r" (d\d|all dimensions) (?=\d × (?:an average gap|undecided))", screen)
     assert found == ["d1", "d2", "d4", "d5"]
     assert (
-        "Above: 4 of 7 findings, chosen by how many gaps, or changes of a gap, were found. The others are further"
+        "Shown: 4 of 7 findings, chosen by how many gaps, or changes of a gap, were found. The others are further"
         in screen
     )
 
@@ -419,9 +415,8 @@ def test_the_card_says_each_change_with_both_gaps_and_what_the_mean_did() -> Non
     assert "Tested: 1 change of δ, of 1 measure in 1 run, with p corrected for their number." in card
     number = r"\d\.\d+"
     said = re.search(
-        rf"y, Measure a \(points\): δ = [+−]?{number}, and \+[23]\.\d+ in x; change in these pairs of words "
-        rf"−[23]\.\d+ \(95% interval "
-        rf"−{number} to −{number}\)\. Beside it, the mean over all pairs goes from {number} to {number} "
+        rf"y, Measure a \(points\): δ = [+−]?{number}, and \+[23]\.\d+ in x; change in these pairs of words −[23]\.\d+ "
+        rf"\(95% interval −{number} to −{number}\)\. Beside it, the mean over all pairs goes from {number} to {number} "
         rf"\(\+({number})\)\.",
         card,
     )

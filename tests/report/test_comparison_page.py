@@ -130,8 +130,8 @@ class Page(HTMLParser):
 
 def test_the_controls_say_of_which_pairs_and_runs_without_them_have_no_table():
     text = Page(rendered()).text
-    assert "religion origin in the very same words" in text
-    assert "religion persona-1 the same, of invented groups" in text
+    assert "religion origin pairs with identical words" in text
+    assert "religion persona-1 the same for invented groups" in text
     assert "of one set" in text
     without = tables_of()
     without["controls"] = without["controls"].iloc[:0]
@@ -170,7 +170,7 @@ def test_every_number_is_the_one_in_its_table():
         (
             {},
             "Verdicts of 2 runs, as on their own pages: 2 × undecided.",
-            "δ over these narratives alone goes from −0.69 ( origin ) to −0.25 ( persona-1 ), median −0.45 , in "
+            "δ for these words only goes from −0.69 ( origin ) to −0.25 ( persona-1 ), median −0.45 , in "
             "points. 2 of 2 ( 100% ) have the median's sign.",
         ),
         (
@@ -182,7 +182,7 @@ def test_every_number_is_the_one_in_its_table():
         (
             {"n_estimated": 1, "n_below": 0, "n_compatible": 1, "median": 0.1},
             "Verdicts of 2 runs, as on their own pages: 2 × undecided.",
-            "δ over these narratives alone is +0.10 in origin , in points; there is no other to set it against.",
+            "δ for these words only is +0.10 in origin , in points; there is no other to set it against.",
         ),
         (
             {"n_runs": 1, "n_estimated": 1, "n_compatible": 0},
@@ -219,12 +219,12 @@ def test_verdicts_of_each_kind_are_counted():
     tables["verdicts"] = pd.DataFrame(rows, columns=list(COMPARISON_TABLES["verdicts"]))
     said = (
         "2 × no verdict · 1 × an average gap between groups, towards the out-group · 1 × an average gap towards the "
-        "out-group, which repeated words alone could make · 1 × an average gap between groups, towards the in-group · "
+        "out-group, which repeated words alone could cause · 1 × an average gap between groups, towards the in-group · "
         "1 × an average gap in these pairs of words, towards the in-group · 1 × a tiny average gap between groups, "
         "towards the in-group · 1 × an average gap between groups, towards the in-group, smaller than 1.00 points, but "
-        "larger in a part · 2 × no average gap larger than 1.00 points · 1 × no average gap larger than 1.00 points in "
-        "these pairs of words beyond that of invented groups · 1 × no average gap larger than 1.00 points in these "
-        "pairs of words, repeated words included; not shown for every part · 1 × undecided."
+        "larger in some part · 2 × no average gap larger than 1.00 points · 1 × no average gap larger than 1.00 points "
+        "in these pairs of words beyond that of invented groups · 1 × no average gap larger than 1.00 points in these "
+        "pairs of words, including repeated words; not shown for every part · 1 × undecided."
     )
     text = " ".join(Page(rendered(tables, papers={"table": paper_of("A")})).text.split())
     assert said in re.sub(r" (?=[,.;])", "", text)
@@ -296,7 +296,7 @@ def test_the_paper_table_rounds_and_names_its_columns():
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *lines)]
     assert cells[0] == [
         "model", "dimension", "verdict", "δ, points [95% CI]", "p", "p, corrected", "speaks of", "δ, % of scale",
-        "δ, SD", "δ over these narratives alone [95% CI]", "its p, corrected", r"d\_z", "n narratives", "n ratings",
+        "δ, SD", "δ for these words only [95% CI]", "its p, corrected", r"d\_z", "n narratives", "n ratings",
         "missing",
     ]  # fmt: skip
     # −0.5 beside −0.694321, which is −0.694321% and −0.21 SD: −0.5%, and −0.21 · 0.5 / 0.694321 SD.

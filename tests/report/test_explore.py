@@ -416,8 +416,8 @@ def test_a_sample_is_of_whole_narratives_evenly_over_emotions():
     assert set(per_narrative) == {16}
     assert per_narrative.groupby(level=1).size().to_dict() in ({"joy": 6, "fear": 5}, {"joy": 5, "fear": 6})
     assert explorer.sample == (
-        "what the prompts of 11 of 40 narratives (176 of 640) gave is in this file, drawn at random, evenly over "
-        "emotions (seed 0); all are in the run folder's ratings"
+        "This file contains the prompts of 11 of 40 narratives (176 of 640), drawn at random, evenly over "
+        "emotions (seed 0). The run folder's ratings contain all"
     )
     payload = content_of(explorer)
     # What is aggregated is of all of them, and the narratives' own contrasts are of those in the file.
@@ -518,7 +518,7 @@ def test_the_text_stays_within_its_bytes(max_bytes, asked):
 
 
 def test_all_ratings_are_in_the_file_if_they_fit():
-    assert make_explorer(make_ratings()).sample == "what all 96 prompts of 6 narratives gave is in this file"
+    assert make_explorer(make_ratings()).sample == "This file contains all 96 prompts of 6 narratives"
 
 
 def test_a_rating_takes_few_bytes():
@@ -552,7 +552,7 @@ def test_no_text_can_end_the_script_element(text):
 
 def test_without_prompts_the_page_says_why():
     page = render(make_explorer(make_ratings(), no_prompts="another tool collected the ratings"))
-    assert page.count("not in this file: another tool collected the ratings.") == 2
+    assert page.count("does not contain prompts and narratives: another tool collected the ratings.") == 2
     assert "system" not in content_of(make_explorer(make_ratings()))["ratings"]["columns"]
 
 

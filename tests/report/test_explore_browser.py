@@ -143,7 +143,7 @@ def test_it_opens_on_what_delta_is_made_of_and_says_so_and_a_baseline_is_no_part
     assert page.locator(".heat-legend:visible").evaluate_all("(all) => all.map((each) => each.dataset.view)") == [
         "interaction"
     ]
-    assert page.locator("text=The heatmaps open on what δ is made of").is_visible()
+    assert page.locator("text=The heatmaps first show what δ is made of").is_visible()
     # Rows and columns of the three identities sum to 0 but for rounding to one decimal; the fourth is a baseline.
     shown = [[page.locator(f"[data-cell='{4 * p + e}']").inner_text() for e in range(4)] for p in range(4)]
     numbers = np.array([[float(text.replace("−", "-")) for text in row[:3]] for row in shown[:3]])
@@ -160,8 +160,8 @@ def test_where_a_pair_has_no_mean_it_opens_on_means_and_says_why(open_page):
     ratings = ratings.assign(status=ratings["status"].mask(gone, "refused"), intensity=ratings["intensity"].mask(gone))
     page = open_page(make_explorer(ratings))
     assert page.locator("[name=explore-view]:checked").get_attribute("value") == "mean"
-    assert page.locator("text=The heatmaps open on means. These hold how high").is_visible()
-    assert page.locator("text=The heatmaps open on what δ").count() == 0
+    assert page.locator("text=The heatmaps first show means. These include how high").is_visible()
+    assert page.locator("text=The heatmaps first show what δ").count() == 0
     assert page.locator("[data-cell='1'] data").is_visible()
 
 
@@ -299,7 +299,7 @@ def test_without_a_script_the_means_stay_and_the_page_says_what_is_missing(open_
     page = open_page(explorer, script=False)
     assert page.locator("[data-at='cells:0:mean']").is_visible()
     assert "needs JavaScript" in page.inner_text("main")
-    assert "The heatmaps open on" not in page.inner_text("main")
+    assert "The heatmaps first show" not in page.inner_text("main")
     assert "mean intensity in points of the" in page.locator(".heat-legend:visible").inner_text()
     assert not page.locator("#explore-filters").is_visible()
     assert not page.locator("#explore-panel").is_visible()

@@ -24,10 +24,9 @@ from audit.runs.outside import describe_outside, read_outside
 from audit.statistics.analysis import Analysis, analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.remarks import FEW_NARRATIVES
-from audit.tables.formatting import interval, points
+from audit.tables.formatting import BEYOND, interval, p_value, points
+from audit.tasks.intensity.first_screen import MEANING_IN_SHORT
 from audit.tasks.intensity.page import render_report
-
-BEYOND = "beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
 
 
 def analysis_of(
@@ -84,17 +83,17 @@ def test_opposite_gaps_of_emotions_are_named_and_no_verdict_covers_them() -> Non
     screen, beneath, analysis = shown("b1-emotions")
     assert abs(headline(analysis)["delta"]) < 0.2
     assert (
-        "No average gap larger than 4.00 points in these pairs of words, repeated words included; not shown for anger, "
-        "fear and 3 more" in screen
+        "No average gap larger than 4.00 points in these pairs of words, including repeated words; not shown for "
+        "anger, fear and 3 more" in screen
     )
     assert re.search(
-        r"Beyond the margin of 4\.00 points, which repeated words alone could make: anger −7\.\d\d, fear −7\.\d\d and "
+        r"Beyond the margin of 4\.00 points, which repeated words alone could cause: anger −7\.\d\d, fear −7\.\d\d and "
         r"3 more\.",
         screen,
     )
     assert not re.search(r"No gap larger than \d", screen)
     assert re.search(
-        r"Any average gap in these pairs of words is smaller than \d\.\d\d points, repeated words included\.", beneath
+        r"Any average gap in these pairs of words is smaller than \d\.\d\d points, including repeated words\.", beneath
     )
     assert not re.search(r"(?<!average )gap is smaller than [\d<]", beneath)
     members = analysis.tables["families"].query("family == 'emotion'").set_index("member")["delta"]
@@ -106,9 +105,9 @@ def test_one_odd_group_is_named_alone() -> None:
     assert headline(analysis)["delta"] == pytest.approx(3, abs=0.3)
     assert "Undecided against 4.00 points +2.80" in screen
     assert re.search(
-        r"Beyond the margin of 4\.00 points, which repeated words alone could make: group 03 \+3[56]\.\d\d\. ", screen
+        r"Beyond the margin of 4\.00 points, which repeated words alone could cause: group 03 \+3[56]\.\d\d\. ", screen
     )
-    assert "Different from the rest" not in screen
+    assert "Different from the other emotions" not in screen
     assert not [name for name in alone(12).values() if name in screen and name != "group 03"]
 
 
@@ -116,21 +115,21 @@ def test_an_odd_group_has_a_gap_of_its_own_without_a_margin_and_none_beyond_a_wi
     planted = CASES["b1-group"]()
     screens = [page_of(Planted(planted.ratings, planted.groups, margin))[0] for margin in ({}, {"margin": 40})]
     without, wide = (screen.partition("All gaps In-group")[0] for screen in screens)
-    own = r"With a gap of their own, which repeated words alone could make: group 03 \+3\d\.\d\d\. "
+    own = r"With their own gap, which repeated words alone could cause: group 03 \+3\d\.\d\d\. "
     assert re.search(own, without)
-    assert "No gap larger than 40.00 points, on average or in any emotion or group, repeated words included" in wide
+    assert "No gap larger than 40.00 points, on average or in any emotion or group, including repeated words" in wide
     assert "group 03" not in wide
 
 
 def test_where_nothing_differs_the_verdict_is_about_every_part_and_claims_no_sameness() -> None:
     screen, _, _ = shown("alike")
     assert (
-        "No gap larger than 4.00 points in these pairs of words, on average or in any emotion or group, repeated words "
-        "included" in screen
+        "No gap larger than 4.00 points in these pairs of words, on average or in any emotion or group, including "
+        "repeated words" in screen
     )
     assert (
-        "No pair of groups stands out, and no emotion or group was found to have a gap of its own. That does not show "
-        "that there is none." in screen
+        "No pair of groups stands out, and no gap was found for any single emotion or group. There may still be one."
+        in screen
     )
 
 
@@ -141,10 +140,11 @@ def test_no_sentence_says_that_the_in_group_was_rated_higher_where_its_mean_is_l
     assert (row["raw_in"], row["raw_out"]) == pytest.approx((46.0, 51.1), abs=0.1)
     assert "An average gap towards the in-group" in screen
     assert re.search(r"The plain means point the other way: 4[56]\.\d\d in-group and 51\.\d\d out-group\.", screen)
-    assert BEYOND in screen
-    for sentence in re.split(r"(?<=[.:;]) ", screen + beneath):
+    assert MEANING_IN_SHORT.striptags() in screen
+    assert BEYOND in beneath
+    for sentence in re.split(r"(?<=[.;]) ", screen + beneath):
         if re.search(r"rated (\S+ points )?(higher|lower)|rated (higher|lower)", sentence):
-            assert "eyond how high" in sentence or "account for" in sentence or "unspecified" in sentence, sentence
+            assert "fter removing" in sentence or "account for" in sentence or "unspecified" in sentence, sentence
 
 
 def test_plain_means_that_agree_stay_beneath() -> None:
@@ -159,9 +159,7 @@ def test_nothing_is_ruled_out_under_a_banner_that_denies_it(case: str) -> None:
     assert "Read with care" in screen
     assert "Undecided against 4.00 points: " in screen
     for claim in ("ruled out", "No average gap", "No gap larger than 4", "smaller than"):
-        assert (
-            claim not in screen + beneath.partition("A verdict rests on one estimate")[0].partition("The verdicts")[0]
-        )
+        assert claim not in screen + beneath.partition("Each verdict uses one estimate")[0].partition("The verdicts")[0]
 
 
 def test_a_gap_hidden_by_refusals_is_not_acquitted_and_the_refusals_have_a_card() -> None:
@@ -169,8 +167,8 @@ def test_a_gap_hidden_by_refusals_is_not_acquitted_and_the_refusals_have_a_card(
     screen, _, analysis = shown("refused-when-high")
     assert headline(analysis)["ci_low"] < 0
     assert (
-        "Undecided against 4.00 points: many ratings are missing, many narratives are incomplete and in-group and "
-        "out-group prompts are not refused equally often" in screen
+        "Undecided against 4.00 points: many ratings are missing, many narratives are incomplete and refusals differ "
+        "between in-group and out-group" in screen
     )
     assert re.search(
         r": refusals A refusal gap: in-group refused more often \+5\d\.\d\d percentage points 95% in", screen
@@ -194,7 +192,7 @@ def test_missing_ratings_that_could_undo_a_part_or_the_average_leave_it_open() -
         for margin in (4.0, 0.5)
     }
     assert re.search(
-        r"No average gap larger than 4\.00 points in these pairs of words, repeated words included; not shown for "
+        r"No average gap larger than 4\.00 points in these pairs of words, including repeated words; not shown for "
         r"(joy|group 00) and (joy|group 00) \+",
         said[4],
     )
@@ -205,13 +203,13 @@ def test_missing_ratings_that_could_undo_a_part_or_the_average_leave_it_open() -
     ("case", "verdict"),
     [
         ("constant", "Every rating was 50"),
-        ("constant-within-narratives", "Within each narrative every rating is the same"),
+        ("constant-within-narratives", "Within each narrative all ratings are the same"),
     ],
 )
 def test_a_model_that_tells_no_identities_apart_is_said_to(case: str, verdict: str) -> None:
     screen, beneath, _ = shown(case)
-    assert "identity No verdict: all identities are rated alike 0.00 points no interval" in screen
-    assert f"{verdict}: such ratings cannot show a gap, nor that there is none." in beneath
+    assert "identity No verdict: all identities were rated alike 0.00 points no interval" in screen
+    assert f"{verdict}: such ratings can neither show a gap nor rule one out." in beneath
     for claim in ("rated 0.00 points", "No gap larger", "No average gap", "compatible with no"):
         assert claim not in screen
     assert "Any average gap is smaller" not in beneath
@@ -236,14 +234,14 @@ def test_one_level_of_confidence_and_no_d_z_on_the_first_screen(case: str) -> No
     screen, beneath, _ = shown(case)
     assert set(re.findall(r"\d+(?=% (?:t )?interval)", screen)) == {"95"}
     assert re.search(r"\bd ?z\b", screen) is None
-    assert "of the same t distribution" in beneath
+    assert "from the same t distribution" in beneath
 
 
 @pytest.mark.parametrize("case", [*CASES])
 def test_size_stands_beside_every_gap_of_the_first_screen(case: str) -> None:
     screen, _, analysis = shown(case)
     row = headline(analysis)
-    has_size = "times the spread (SD) of one narrative's ratings" in screen
+    has_size = "times the spread (SD) of the ratings of one narrative" in screen
     assert has_size == (row["se"] > 0)
 
 
@@ -260,8 +258,8 @@ def test_the_corrected_p_is_of_all_dimensions_of_the_page() -> None:
     gap = analysis.tables["gap"].query("headline and scope == 'narratives' and dimension != 'all'")
     taken_back = gap.query("p < 0.05 and p_adjusted >= 0.05")
     assert len(taken_back) > 0
-    assert text.partition("All gaps In-group")[0].count("after correction no gap is found") == len(taken_back)
-    assert "corrected p (Holm) is for the 10 average gaps of the run, the mean over dimensions apart." in text
+    assert text.partition("All gaps In-group")[0].count("not found after correction") == len(taken_back)
+    assert "corrected p (Holm) is for the 10 average gaps of the run, without the mean over dimensions." in text
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.5, 12.0])
@@ -279,7 +277,7 @@ def test_verdict_interval_and_p_never_contradict_each_other(n: int, gap: float) 
     assert bool(re.search("(An|A tiny) average gap towards the", screen)) == (found and enough)
     assert ("No average gap found" in screen) == (not found and enough)
     assert ("Undecided: too few narratives" in screen) != enough
-    assert "A verdict rests on one estimate" in screen
+    assert "Each verdict uses one estimate" in screen
     assert "disagree" not in text.partition("The verdicts")[0]
 
 
@@ -289,9 +287,12 @@ def test_an_identity_without_a_rating_is_none_of_those_that_the_interval_speaks_
     of_it = (ratings["perceiver"] == "a term 00") | (ratings["experiencer"] == "a term 00")
     text, _ = page_of(Planted(refused(ratings, of_it), grouped(groups)))
     # Of five groups a verdict takes the groups as a sample, so that this is said of the gap over narratives alone.
-    named = "(a term 01, a term 02, a term 03, a term 04, a term 05)"
-    assert f"δ over these narratives alone holds for these identities {named}" in text
-    assert "There is no rating at all with the perceiver 'a term 00'" in text
+    named = "a term 01, a term 02, a term 03, a term 04, a term 05"
+    assert (
+        f"The interval of δ (for these words only) covers narratives like these, and exactly these identities: {named}."
+        in text
+    )
+    assert "The perceiver 'a term 00' has no rating at all, so δ only covers the others." in text
 
 
 # --- Group or words --------------------------------------------------------------------------------------------------
@@ -342,11 +343,11 @@ def test_an_echo_of_words_is_no_gap_between_groups() -> None:
 def test_a_gap_of_other_words_is_one_of_these_pairs_and_of_five_groups_one_between_groups() -> None:
     screen, _ = first_screen(echoing(group=-1.5, words=3.0, invented=3.0))
     assert "An average gap in these pairs of words, towards the out-group" in screen
-    assert "Ask about five groups or more, with two terms each: fewer cannot carry a gap between groups." in screen
-    assert "With a gap of their own, in these pairs of words: " in screen
-    assert "Of 24 ways to deal the terms to groups, the true one gives the largest gap." in screen
+    assert "Run again with at least five groups and two terms each: fewer cannot show a gap between groups." in screen
+    assert "With their own gap, in these pairs of words: " in screen
+    assert "Of 24 ways to assign the terms to groups, the true one gives the largest gap." in screen
     assert re.search(
-        r"Counting pairs in the very same words: \+1\.5\d \([^)]*\), and \+3\.\d\d \([^)]*\) for invented groups",
+        r"Counting only pairs with identical words: \+1\.5\d \([^)]*\), and \+3\.\d\d \([^)]*\) for invented groups",
         screen,
     )
     six = {f"a {word} {k}": f"group {k}" for k in range(6) for word in ("first", "second")}
@@ -355,7 +356,12 @@ def test_a_gap_of_other_words_is_one_of_these_pairs_and_of_five_groups_one_betwe
     page, analysis = page_of(Planted(ratings, grouped(six)), repetition=repetition)
     of_six = page.partition("All gaps In-group")[0]
     assert "An average gap between groups, towards the out-group −1.5" in of_six
-    assert "five groups or more, with" not in of_six
+    assert "at least five groups" not in of_six
+    # An interval covers what its estimate tests: with four groups the words are fixed, six groups are a sample.
+    assert re.search(r"interval \S+ to \S+, for narratives like these, but only these words for these groups ", screen)
+    assert re.search(r"interval \S+ to \S+, for narratives and groups like these ", of_six)
+    assert "for narratives and groups like these" not in screen
+    assert "only these words for these groups" not in of_six
     alone, [verdict] = headline(analysis), analysis.tables["verdicts"].to_dict("records")
     assert verdict["scope"] == "groups"
     assert verdict["ci_low"] < alone["ci_low"] < alone["ci_high"] < verdict["ci_high"]
@@ -366,12 +372,13 @@ def assert_labelled(page: str, alone: pd.Series, verdict: dict[str, Any]) -> Non
     """The numbers over narratives alone are called so, and those that the verdict rests on stand beside them."""
     spread, decided = (f"95% interval {interval(row['ci_low'], row['ci_high'])}" for row in (alone, verdict))
     assert decided != spread
-    said, _, after = page.partition("Over these narratives alone, δ = ")[2].partition(" The verdict rests on another ")
+    said, _, after = page.partition("For these words only, δ = ")[2].partition(" The verdict uses ")
     assert f"({spread}" in said
-    assert after.startswith(f"estimate: {points(verdict['delta'])} points ({decided})")
-    assert "with the groups as a sample of such groups." in after
-    assert "these identities, over these narratives alone" in page
-    assert "Over these narratives alone: with this many narratives, a true gap of " in page
+    used = f"{points(verdict['delta'])} points ({decided}; {p_value(verdict['p'])})."
+    assert after.startswith(used.replace("<", "&lt;"))
+    assert "Its interval also counts how much δ differs between groups." in after
+    assert "these identities, for these words only" in page
+    assert "For these words only: with this many narratives, a true gap of " in page
     # Nowhere else does the interval over narratives alone stand as if it were the answer's.
     assert spread not in page.partition("All gaps ")[0]
 
@@ -386,17 +393,17 @@ def test_no_more_than_invented_groups_show_is_no_gap() -> None:
 def test_what_appears_only_beyond_invented_groups_is_not_found() -> None:
     screen, analysis = first_screen(echoing(words=1.0, invented=3.0, terms=1))
     assert headline(analysis)["delta"] > 0.5
-    assert "Undecided: a gap appears only once the invented groups' gap is subtracted −2." in screen
+    assert "Undecided: the gap appears only after subtracting the gap of invented groups −2." in screen
     assert "An average gap" not in screen
-    assert re.search(r"Invented groups, [^.]* show \+3\.\d\d \([^)]*\); beyond that: −2\.\d\d \(", screen)
+    assert re.search(r"For invented groups, [^.]* is \+3\.\d\d \([^)]*\)\. After subtracting that: −2\.\d\d \(", screen)
 
 
 def test_without_controls_a_gap_is_not_called_one_between_groups() -> None:
     screen, _ = first_screen(echoing(words=2.0, terms=1))
-    assert "An average gap towards the in-group, which repeated words alone could make" in screen
-    assert "Ask with two terms a group that share no word, or with invented groups (stimuli.placebo=1)." in screen
+    assert "An average gap towards the in-group, which repeated words alone could cause" in screen
+    assert "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1)." in screen
     assert "gap between groups" not in screen
-    assert "Not controlled for repetition of words" in screen
+    assert "Repeated words are not controlled" in screen
 
 
 def test_a_gap_in_these_wordings_alone_is_said_to_be_that() -> None:
@@ -410,7 +417,7 @@ def test_a_gap_in_these_wordings_alone_is_said_to_be_that() -> None:
     screen, analysis = first_screen(Planted(pd.concat(worded, ignore_index=True), planted.groups), worded=True)
     assert headline(analysis)["ci_low"] > 0.5
     assert "An average gap in these pairs of words, towards the in-group; not shown for other wordings" in screen
-    assert re.search(r"Over 8 wordings of the prompt, and any such wordings: \+1\.\d\d \(−", screen)
+    assert re.search(r"Over 8 wordings of the prompt, for wordings like these: \+1\.\d\d \(−", screen)
 
 
 def test_the_tipping_point_says_of_which_missing_ratings_it_is() -> None:
@@ -453,7 +460,7 @@ def test_identities_that_add_up_and_nothing_else_are_told_as_no_gap_of_any_narra
     assert headline(analysis)["delta"] == 0
     assert "rated 0.00 points" not in text
     assert "identity No answer: δ has no interval 0.00 points no interval" in text
-    assert f"Every narrative's gap is 0, {BEYOND}: its uncertainty could not be computed." in text
+    assert f"Every narrative's gap is 0, {BEYOND}. Its uncertainty could not be computed." in text
     assert "for 0 tests" not in text
     ranks = analysis.tables["sensitivity"].set_index("check").loc["ranks"]
     assert abs(ranks["delta"]) > 1
@@ -516,7 +523,8 @@ def test_an_intersection_is_compared_with_those_who_share_nothing_in_its_plain_m
     assert row["raw_in"] - row["raw_out"] == pytest.approx(6, abs=0.25)
     screen, _, beneath = text.partition("All gaps In-group")
     assert (
-        "race/ethnicity × religion An average gap towards the in-group, which repeated words alone could make" in screen
+        "race/ethnicity × religion An average gap towards the in-group, which repeated words alone could cause"
+        in screen
     )
     assert re.search(
         r"experiencers who share every crossed dimension with the perceiver were on average rated [56]\.\d\d points "
@@ -524,11 +532,11 @@ def test_an_intersection_is_compared_with_those_who_share_nothing_in_its_plain_m
         beneath,
     )
     assert "in-group experiencers were on average" not in beneath
-    assert "Nothing is claimed about other identities: the groups of an intersection share dimensions" in beneath
+    assert "This run says nothing about other identities: the groups of an intersection share dimensions" in beneath
 
 
 def test_a_terminal_says_of_each_gap_whether_words_were_controlled() -> None:
     [plain] = control_lines(shown("b1-group")[2].tables["controls"])
-    assert plain.startswith("group or words? identity (outside): Not controlled for repetition of words:")
+    assert plain.startswith("group or words? identity (outside): Repeated words are not controlled:")
     held = control_lines(first_screen(echoing(group=-1.5, words=3.0, invented=3.0))[1].tables["controls"])
     assert "group or words? religion (outside): δ counts only pairs described in different words" in next(held)

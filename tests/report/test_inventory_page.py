@@ -185,9 +185,9 @@ def test_a_score_of_two_items_has_no_interval_and_of_one_direction_says_so(alone
 def test_the_page_says_what_a_questionnaire_of_a_model_is_not():
     text = Words(render_inventory(**parts_of())).text
     for said in (
-        "A questionnaire made for people says of a model only what it writes under a persona",
+        "From a model it only shows what the model writes under a persona",
         "There is no total score",
-        "none speaks of people, or of other models",
+        "no interval covers people or other models",
         "If no difference is found, there may still be one",
         "Few situations",
         "Hindu, thirst:",  # planted, and far from the others
@@ -196,8 +196,8 @@ def test_the_page_says_what_a_questionnaire_of_a_model_is_not():
     assert not re.search(r"unbiased|debiased|solved|empathic model", text)
     single = Words(render_inventory(**parts_of(presentation="single", affect=False))).text
     assert "Each item was shown alone" in single
-    assert "Intervals are over items; of two items, where they are over items, there is none" in single
-    assert "Intervals are over items and orders, those of what is evoked over situations and orders;" in text
+    assert "Intervals are over items. With only two items there is no interval over items" in single
+    assert "Intervals are over items and orders; those of evoked scores are over situations and orders." in text
     assert "Low number mass" in single
     assert "EmotionBench" not in single
 

@@ -94,11 +94,11 @@ def hindus_thirst(group: str, part: str, situation: str) -> float:
 def test_one_difference_is_counted_named_and_sized_and_the_others_are_not_said_to_be_none() -> None:
     screen = screen_of(answers_of(hindus_thirst))
     # 4 groups × 2 subscales; the three other groups are lower than the mean of theirs by half a point each.
-    said = re.search(r"religion (\d) of 8 differences between a group and the others (is|are) found", screen)
+    said = re.search(r"religion (\d) of 8 differences between a group and the others (was|were) found", screen)
     assert said is not None
     assert int(said[1]) >= 1
     assert re.search(r"Largest found: Hindu, thirst: \+1\.[45]\d points, 95% interval \+1\.\d\d to \+1\.\d\d", screen)
-    assert re.search(r"How big: the largest that is found is 1\.[45]\d points, where an item's scale is 1–5\.", screen)
+    assert re.search(r"How big: the largest found is 1\.[45]\d points on an item scale of 1–5\.", screen)
     assert NOT_ALIKE in screen
     assert NOT_UNMOVED not in screen
     assert "How it varies" not in screen
@@ -108,7 +108,7 @@ def test_one_difference_is_counted_named_and_sized_and_the_others_are_not_said_t
 
 def test_where_nothing_differs_none_is_found_and_no_size_is_told() -> None:
     screen = screen_of(answers_of(alike, sd=0.5, seed=2))
-    assert "religion None of 8 differences between a group and the others are found" in screen
+    assert "religion None of 8 differences between a group and the others were found" in screen
     assert NOT_ALIKE in screen
     for claim in ("Largest", "How big"):
         assert claim not in screen
@@ -129,7 +129,7 @@ def test_a_wide_difference_that_is_not_found_does_not_make_the_largest_found_the
 
 def test_of_two_groups_the_one_difference_is_counted_once() -> None:
     screen = screen_of(answers_of(hindus_thirst, groups=("Hindu", "Jain")))
-    assert "religion 1 of 2 differences between a group and the others is found" in screen
+    assert "religion 1 of 2 differences between a group and the others was found" in screen
 
 
 @pytest.mark.parametrize("moved", [0.0, 1.0])
@@ -139,7 +139,7 @@ def test_what_situations_change_is_counted_and_what_is_not_found_not_said_to_be_
 
     screen = screen_of(answers_of(level, affect=True, sd=0.5, seed=3), affect=True)
     n = "4" if moved else "none"
-    assert f"How it varies: of 8 changes from default to evoked, {n} are found." in screen
+    assert f"How it varies: of 8 changes from default to evoked, {n} were found." in screen
     assert NOT_UNMOVED in screen
     assert "to fill in the questionnaire “tea test”, as it is and in situations to imagine." in screen
 
@@ -152,8 +152,8 @@ def test_where_all_is_found_nothing_is_denied_that_was_shown() -> None:
         return 2.0 + 0.5 * place[group] if situation == "default" else 3.5 + place[group]
 
     screen = screen_of(answers_of(level, affect=True, sd=0.1), affect=True)
-    assert re.search(r"religion 16 of 16 differences between a group and the others are found", screen)
-    assert "of 8 changes from default to evoked, 8 are found." in screen
+    assert re.search(r"religion 16 of 16 differences between a group and the others were found", screen)
+    assert "of 8 changes from default to evoked, 8 were found." in screen
     assert NOT_ALIKE not in screen
     assert NOT_UNMOVED not in screen
 
@@ -164,7 +164,7 @@ def test_a_model_that_gave_no_answer_is_not_said_to_have_filled_it_in(status: st
     assert "and to fill in the questionnaire “tea test”; it gave no answer that could be read." in screen
     assert "religion No difference between groups could be tested" in screen
     assert NOT_ALIKE in screen
-    for claim in ("filled in", "are found", "Largest", "How big", "How it varies"):
+    for claim in ("filled in", "were found", "Largest", "How big", "How it varies"):
         assert claim not in screen
     assert "it gave no answer" not in screen_of(answers_of(alike))
 
@@ -176,7 +176,7 @@ def test_of_many_dimensions_those_with_the_most_found_are_shown() -> None:
     ]
     screen = screen_of(*parts)
     assert re.findall(r" (d\d) (?=\d|None)", screen) == ["d0", "d1", "d2", "d4"]
-    assert "Above: 4 of 6 findings, chosen by how many differences were found. The others are further down." in screen
+    assert "Shown: 4 of 6 findings, chosen by how many differences were found. The others are further down." in screen
 
 
 @pytest.mark.parametrize(
@@ -215,11 +215,11 @@ def test_the_card_names_what_remains_after_correction_and_the_largest_of_many() 
 
 def test_the_card_claims_no_absence() -> None:
     none = screen_of(answers_of(alike, sd=0.5, seed=2, affect=True), affect=True, cards=True)
-    left = "none remains after correction for their number; that does not show that there is none."
+    left = "none remains after correction for their number. There may still be one."
     for what in (
         "Differences between a group and the others",
         "Changes from default to evoked",
-        "Differences between a group and the others in what is evoked",
+        "Differences between a group and the others in evoked scores",
     ):
         assert f"{what}: 8 tested, {left}" in none
     gone = screen_of(answers_of(alike, status="refused"), cards=True)

@@ -19,8 +19,8 @@ from audit.tables.formatting import listed
 from audit.tasks.intensity.page import render_report
 
 WITHIN = (
-    "No gap larger than 4.00 points in these pairs of words, on average or in any emotion or group, repeated words "
-    "included"
+    "No gap larger than 4.00 points in these pairs of words, on average or in any emotion or group, including "
+    "repeated words"
 )
 
 
@@ -59,7 +59,7 @@ def page_with(*codes: str, gap: float = 0.0) -> str:
 def test_without_a_remark_nothing_is_to_be_read_with_care() -> None:
     text = page_with()
     assert "Read with care" not in text
-    assert "these data limit what can be claimed. " not in text
+    assert "these data limit what can be concluded. " not in text
     assert WITHIN in text
 
 
@@ -96,7 +96,7 @@ def test_there_is_no_verdict_where_ratings_cannot_carry_one(code: str, gap: floa
 def test_ratings_that_do_not_follow_strength_rule_nothing_out_and_hide_no_gap_that_is_found() -> None:
     code = "intensity_not_followed"
     assert verdict_with(0.0, code) == f"Undecided against 4.00 points: {REASONS[code]}"
-    assert verdict_with(0.3, code) == "An average gap towards the in-group, which repeated words alone could make"
+    assert verdict_with(0.3, code) == "An average gap towards the in-group, which repeated words alone could cause"
     assert verdict_with(0.3).endswith(", smaller than 4.00 points")
 
 

@@ -17,7 +17,7 @@ from audit.report.table_layout import IfKnown, ShownTable, lay_out
 from audit.runs.manifest import Manifest, ManifestError
 from audit.statistics.verdict import Code, Verdict
 from audit.tables.cells import CELLS
-from audit.tables.formatting import points
+from audit.tables.formatting import BEYOND, capital, interval, points
 from audit.tables.gap import GAP
 from audit.tables.ratings import OUTCOMES
 from audit.tables.replies import EPITOME
@@ -230,17 +230,19 @@ def table_of(caption: str, **given: Any) -> list[list[str]]:
 
 def test_answer_has_gap_interval_p_and_counts() -> None:
     text = text_of()
-    beyond = "Beyond how high each perceiver rates everyone and how high everyone rates each experiencer"
-    assert f"{beyond}, in-group experiencers were on average rated 0.49 points higher than out-group ex" in text
+    assert (
+        f"{capital(BEYOND)}, in-group experiencers were on average rated 0.49 points higher than out-group ex" in text
+    )
     assert "δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)" in text
     assert "from 408 narratives and 1,632 ratings." in text
-    assert "Nothing was left out" in text
-    assert "These identities. This holds for these identities (a Hindu, a Muslim), and for any such narratives." in text
+    assert "prompts between these identities gave a rating." in text
+    covers = "This interval covers narratives like these, and exactly these identities: a Hindu, a Muslim."
+    assert f"These identities. {covers}" in text
 
 
 def test_interval_that_includes_zero_is_no_claim_of_no_bias() -> None:
     text = text_of(tables=tables(gap=[gap_row(delta=0.12, ci_low=-0.2, ci_high=0.44, p=0.4)]))
-    assert "The data are compatible with no average gap, and with average gaps from −0.20 to +0.44 points." in text
+    assert "The data are compatible with no average gap. Average gaps from −0.20 to +0.44 points are possible." in text
     assert "rated 0.12" not in text
     for overclaim in ("unbiased", "debiased", "no bias", "solved", "fair"):
         assert overclaim not in text
@@ -260,16 +262,20 @@ def test_the_interval_that_decides_stands_beside_the_verdict_whatever_other_tabl
     assert f"Undecided against 0.25 points +0.12 points {100 * level:.0f}% interval −0.11 to +0.35" in screen
     assert "No average gap" not in screen
     assert set(re.findall(r"(\d+)% (?:t )?interval", screen)) == {f"{100 * level:.0f}"}
-    assert "Any average gap in these pairs of words is smaller than 0.33 points, repeated words included." in page
+    assert "Any average gap in these pairs of words is smaller than 0.33 points, including repeated words." in page
     assert "0.24 points" not in page
 
 
 @pytest.mark.parametrize(
     ("control", "scope", "how"),
     [
-        ("placebo", "pairs", ", beyond what invented groups show"),
-        ("echo_free", "groups", ", with the groups as a sample of such groups"),
-        ("placebo", "groups", ", beyond what invented groups show and with the groups as a sample of such groups"),
+        ("placebo", "pairs", " It subtracts the gap of invented groups."),
+        ("echo_free", "groups", " Its interval also counts how much δ differs between groups."),
+        (
+            "placebo",
+            "groups",
+            " It subtracts the gap of invented groups. Its interval also counts how much δ differs between groups.",
+        ),
         ("none", "pairs", ""),
     ],
 )
@@ -278,18 +284,15 @@ def test_where_a_verdict_rests_on_another_estimate_the_gap_over_narratives_alone
 ) -> None:
     others = verdict_row(delta=0.3, ci_low=-0.1, ci_high=0.7, control=control, scope=scope)
     text = text_of(tables=tables(gap=[gap_row()], verdicts=[others]))
-    said = "Over these narratives alone, δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)"
+    said = "For these words only, δ = +0.49 points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012)"
     rest = text.partition(f"{said}, from ")[2]
-    assert f" The verdict rests on another estimate: +0.30 points (95% interval −0.10 to +0.70){how}. " in rest
-    assert "δ over these narratives alone holds for these identities (a Hindu, a Muslim)" in rest
-    assert "δ over these narratives alone and its 95% interval, in points of the 0–100 scale." in text
-    assert "these identities, over these narratives alone" in text
-    assert (
-        "“Over these narratives alone” means: every pair of words is taken as fixed; the verdict above rests on "
-        in text
-    )
+    assert f" The verdict uses +0.30 points (95% interval −0.10 to +0.70).{how} " in rest
+    assert "The interval of δ (for these words only) covers narratives like these, and exactly these identi" in rest
+    assert "δ for these words only with its 95% interval, in points of the 0–100 scale." in text
+    assert "these identities, for these words only" in text
+    assert "“For these words only”: the verdict uses another estimate, which stands beside the verdict." in text
     # Where the verdict's numbers are the gap's, there is nothing to tell apart.
-    assert "hese narratives alone" not in text_of()
+    assert "hese words only" not in text_of()
 
 
 def test_the_verdict_is_the_interval_s_and_flips_of_signs_decide_nothing() -> None:
@@ -335,7 +338,7 @@ def test_every_dimension_and_variant_has_its_sentence() -> None:
     ):
         assert title in text
         assert f"δ = +{delta} points on the 0–100 scale (95% interval +0.12 to +0.86; p = .012), from 408" in text
-    assert "corrected p is corrected for all 3 gaps" in text
+    assert "corrected p is for all 3 gaps" in text
 
 
 def test_gap_that_is_not_estimable_says_so_and_why() -> None:
@@ -401,8 +404,8 @@ def test_intersection_compares_sharing_all_with_sharing_none() -> None:
 def test_published_statistic_is_shown_as_no_confidence_interval() -> None:
     text = text_of()
     assert "δz = +0.61; null interval −0.94 to +1.02 (10,000 random shuffles)." in text
-    assert "cannot be compared across models, dimensions or designs" in text
-    assert "It is no confidence interval" in text
+    assert "Do not compare it across models, dimensions or designs" in text
+    assert "It is not a confidence interval" in text
     assert "for replication" not in text_of(tables=tables(gap=[gap_row(), published_row(delta_z=math.nan)]))
 
 
@@ -432,15 +435,15 @@ def test_remarks_stand_with_their_dimension_and_none_is_lost() -> None:
 @pytest.mark.parametrize(
     ("low", "said"),
     [
-        (0.02, "interval is +0.02 to +0.97 (p = .044) and leaves out 0."),
-        (-0.3, "interval is −0.30 to +0.97 (p = .044) and is compatible with no average gap."),
+        (0.02, "interval is +0.02 to +0.97 (p = .044) and excludes 0."),
+        (-0.3, "interval is −0.30 to +0.97 (p = .044) and includes 0."),
     ],
 )
 def test_five_groups_speak_of_any_such_identities_too(low: float, said: str) -> None:
     given = tables(gap=[gap_row(), wider_row(ci_low=low)], leave_one_out=left_out(0.5, 0.41, 0.58, 0.49, 0.55))
     text = text_of(tables=given)
-    assert f"Any such identities. Taking these 5 groups as a sample of such groups, the 95% {said}" in text
-    assert "Leaving out one group at a time, δ ranges from +0.41 to +0.58 points." in text
+    assert f"Any such identities. If these 5 groups are a sample of such groups, the 95% {said}" in text
+    assert "If one group is left out at a time, δ ranges from +0.41 to +0.58 points." in text
     assert "Nothing is claimed" not in text
     _, *rows = table_of("In-group minus out-group", tables=given)
     assert [row[:6] for row in rows] == [
@@ -455,8 +458,8 @@ def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None
     nothing = dict.fromkeys(["se", "df", "ci_low", "ci_high", "p"], math.nan)
     given = tables(gap=[gap_row(), wider_row(**nothing, note=why)], leave_one_out=left_out(-0.02, 0.6, 0.5, 0.4))
     text = text_of(tables=given)
-    assert f"Any such identities. Nothing is claimed about other identities: {why}." in text
-    assert "Leaving out one group at a time, δ ranges from −0.02 to +0.60 points." in text
+    assert f"Any such identities. This run says nothing about other identities: {why}." in text
+    assert "If one group is left out at a time, δ ranges from −0.02 to +0.60 points." in text
     assert "stand for others" not in text
     head, own, wider = table_of("In-group minus out-group", tables=given)
     assert (head[-1], own[-1], wider[-1]) == ("note", "", why)
@@ -476,13 +479,13 @@ def test_a_headline_with_ratings_missing_is_told_as_any_other_is() -> None:
 def test_mean_over_dimensions_has_a_row_and_no_section() -> None:
     given = tables(gap=[gap_row(), gap_row(dimension="nationality", delta=0.3), gap_row(dimension="all", delta=0.4)])
     page = Page(render(tables=given))
-    assert [row[0] for row in page.tables["In-group minus out-group, in both scopes"][1:]] == [
+    assert [row[0] for row in page.tables["In-group minus out-group, with both intervals"][1:]] == [
         "religion",
         "nationality",
         "all dimensions",
     ]
     assert "all dimensions: +0.40, +0.12 to +0.86" in page.all("img")[0]["alt"]
-    assert "corrected p is corrected for all 3 gaps" in page.text
+    assert "corrected p is for all 3 gaps" in page.text
     anchors = [attributes["href"] for attributes in page.all("a") if attributes["href"].startswith("#part-")]
     assert sorted(set(anchors)) == ["#part-1", "#part-2"]
     assert "δ = +0.40" not in page.text
@@ -533,7 +536,7 @@ OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
         ),
         (
             WITHIN | {"control": "none"},
-            "No gap larger than 1.00 points, on average or in any emotion or group, repeated words included",
+            "No gap larger than 1.00 points, on average or in any emotion or group, including repeated words",
         ),
         (
             WITHIN | {"control": "placebo", "scope": "pairs", "parts_not_shown": ("sad",)},
@@ -544,11 +547,11 @@ OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
         (OPEN | {"reasons": ("few_narratives",)}, "Undecided against 1.00 points: too few narratives"),
         (
             {"code": "undecided", "reasons": ("not_corrected",)},
-            "Undecided: the gap is not found after correction for all gaps of the run",
+            "Undecided: no gap remains after correction for all gaps of the run",
         ),
         (
             OPEN | {"reasons": ("bounded",)},
-            "Undecided against 1.00 points: ratings are known only within bounds, which could change the answer",
+            "Undecided against 1.00 points: ratings are known only within bounds, and that could change the answer",
         ),
         (FOUND, "An average gap between groups, towards the in-group"),
         (FOUND | {"direction": -1, "size": "beyond"},
@@ -558,7 +561,7 @@ OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
         (FOUND | {"size": "tiny", "claim": "pairs"},
          "A tiny average gap in these pairs of words, towards the in-group"),
         (FOUND | {"claim": "uncontrolled"},
-         "An average gap towards the in-group, which repeated words alone could make"),
+         "An average gap towards the in-group, which repeated words alone could cause"),
         (FOUND | {"of_these_wordings": "why"},
          "An average gap between groups, towards the in-group; not shown for other wordings"),
         ({"code": "no_verdict", "reasons": ("number_mass",)},
@@ -575,16 +578,17 @@ def test_a_verdict_is_said_as_it_was_decided(verdict: dict[str, Any], said: str)
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ("nothing", "Nothing: this is decided."),
-        ("more_narratives", "Ask about at least 900 narratives (this run has 408)."),
-        ("margin", "too small to matter (statistics.margin=POINTS), or ask about at least 900 narratives (this run"),
-        ("missing_shift", "set how far they may lie from what is expected (statistics.missing_shift=POINTS)."),
-        ("narrower_bounds", "Ask again with narrower bounds of ratings (elicitation.max_pruned_points), in another"),
-        ("finish", "Give the run's command again: it goes on where it stopped."),
-        ("other_scale", "Ask on another scale or with another prompt, on which ratings do not crowd at an end."),
-        ("other_elicitation", "Get ratings in another way (elicitation=, elicitation.prefill=)."),
-        ("other_model", "until ratings follow the story; else this model cannot be judged."),
-        ("ask_again", "Ask anew, in another folder."),
+        ("nothing", "Nothing: the answer is clear."),
+        ("more_narratives", "To decide, run again with at least 900 narratives (this run has 408)."),
+        ("margin", "too small to matter (statistics.margin=POINTS), or run again with at least 900 narratives (this "
+                   "run"),
+        ("missing_shift", "set how far they may be from the expected ratings (statistics.missing_shift=POINTS)."),
+        ("narrower_bounds", "Run again in a new folder with narrower bounds on ratings (elicitation.max_pruned"),
+        ("finish", "Give the same command again: the run continues where it stopped."),
+        ("other_scale", "Use another scale or prompt, so that fewer ratings are at an end of the scale."),
+        ("other_elicitation", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
+        ("other_model", "If the check still fails, this model cannot be judged."),
+        ("ask_again", "Run again in a new folder."),
     ],
 )  # fmt: skip
 def test_the_next_step_is_said(step: str, said: str) -> None:
@@ -592,12 +596,12 @@ def test_the_next_step_is_said(step: str, said: str) -> None:
     assert said in text_of(tables=tables(gap=[gap_row(**COMPATIBLE)], verdicts=[row]))
     if step == "more_narratives":
         unknown = text_of(tables=tables(gap=[gap_row(**COMPATIBLE)], verdicts=[row | {"n_needed": math.nan}]))
-        assert "Ask about more narratives." in unknown
+        assert "Run again with more narratives." in unknown
 
 
 def test_a_run_of_an_earlier_version_has_no_verdict() -> None:
     text = text_of(tables=tables(verdicts=[]))
-    assert "religion No verdict: the run was analysed by an earlier version +0.49 points" in text
+    assert "religion No verdict: an earlier version analysed this run +0.49 points" in text
 
 
 def test_without_a_part_that_was_looked_at_no_verdict_is_about_all_of_them() -> None:
@@ -608,7 +612,7 @@ def test_without_a_part_that_was_looked_at_no_verdict_is_about_all_of_them() -> 
 @pytest.mark.parametrize(("rank", "said"), [(1, "the true one gives the largest gap."), (12, "11 give a larger gap")])
 def test_the_place_of_the_true_dealing_is_said(rank: int, said: str) -> None:
     row = verdict_on(gap_row()) | {"rank": rank, "n_dealings": 24}
-    assert f"Of 24 ways to deal the terms to groups, {said}" in text_of(tables=tables(verdicts=[row]))
+    assert f"Of 24 ways to assign the terms to groups, {said}" in text_of(tables=tables(verdicts=[row]))
 
 
 @pytest.mark.parametrize(("rank", "said"), [(1, "none gives a larger gap"), (12, "11 give a larger gap")])
@@ -616,7 +620,7 @@ def test_dealings_that_were_drawn_are_not_said_to_be_all(rank: int, said: str) -
     """Of eight groups there are 40,320; "Of 1,000 ways to deal the terms" was said where 999 of them were drawn."""
     row = verdict_on(gap_row()) | {"rank": rank, "n_dealings": 1_000}
     text = text_of(tables=tables(verdicts=[row]))
-    assert f"Of 999 ways to deal the terms to groups, drawn at random, {said} than the true one." in text
+    assert f"Of 999 random ways to assign the terms to groups, {said} than the true one." in text
     assert "Of 1,000 ways" not in text
 
 
@@ -632,17 +636,17 @@ def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
     text = corrected(0.047)
     assert text.count("p = .012; corrected .047 ") == len(dimensions)
     assert "p = .012; corrected .012" not in text
-    assert "corrected p (Holm) is for the 4 average gaps of the run, the mean over dimensions apart." in text
-    assert "p = .012; corrected .059: after correction no gap is found" in corrected(0.059)
+    assert "corrected p (Holm) is for the 4 average gaps of the run, without the mean over dimensions." in text
+    assert "p = .012; corrected .059: not found after correction" in corrected(0.059)
     alone = text_of(tables=tables(gap=[gap_row()], verdicts=[verdict_on(gap_row()) | {"p_adjusted": 0.0118}]))
-    assert f"Test against 0: p = .012. {NOT_CONTROLLED} Nothing" in alone
+    assert f"Test of δ against 0: p = .012. {NOT_CONTROLLED} All " in alone
     assert "corrected" not in alone[: alone.index("All gaps δ")]
 
 
 def test_size_is_in_percent_of_the_scale_and_in_standard_deviations_and_never_d_z() -> None:
     text = text_of(tables=tables(gap=[gap_row(percent_of_scale=0.494, delta_sd=0.0312)]))
     screen = text[: text.index("All gaps δ")]
-    assert "0.49% of the scale; 0.03 times the spread (SD) of one narrative's ratings" in screen
+    assert "0.49% of the scale; 0.03 times the spread (SD) of the ratings of one narrative" in screen
     assert "dz" not in screen
 
 
@@ -675,7 +679,7 @@ def test_what_the_model_would_nearly_always_write_is_said(
     row: dict[str, object], said: str, probabilities: bool
 ) -> None:
     text = text_of(tables=tables(modes=[row]))
-    assert ("which repeated words alone could make, in the model's probabilities" in text) == probabilities
+    assert ("which repeated words alone could cause, in the model's probabilities" in text) == probabilities
     assert ("the model's probabilities put in-group experiencers on average 0.49 points higher" in text) == (
         probabilities
     )
@@ -690,7 +694,7 @@ def test_a_low_number_mass_is_said_in_the_card() -> None:
     void = verdict_row("no_verdict", reasons=("number_mass",), delta=0.49, ci_low=0.12, ci_high=0.86)
     text = text_of(tables=tables(outcomes=outcomes, verdicts=[void]), remarks=[note])
     screen = text[: text.index("All gaps δ")]
-    assert "The probability that it answers with a number at all is 14.1% on average." in screen
+    assert "The model answers with a number at all with a probability of 14.1% on average." in screen
     assert "No verdict: the model would mostly write something other than a number" in screen
 
 
@@ -698,7 +702,7 @@ def test_a_low_number_mass_is_said_in_the_card() -> None:
     ("row", "gap", "verdict"),
     [
         (mode_row(of="intensity", value=50.0, share=1.0, n_values=1), {}, "Every rating was 50"),
-        (mode_row(share=0.5), {"sd_within": 0.0}, "Within each narrative every rating is the same"),
+        (mode_row(share=0.5), {"sd_within": 0.0}, "Within each narrative all ratings are the same"),
     ],
 )
 def test_a_model_that_does_not_tell_identities_apart_has_no_gap_of_zero(
@@ -707,8 +711,8 @@ def test_a_model_that_does_not_tell_identities_apart_has_no_gap_of_zero(
     nothing = {"delta": 0.0, "ci_low": 0.0, "ci_high": 0.0, "se": 0.0, "p": math.nan}
     void = verdict_row("no_verdict", reasons=("constant",))
     text = text_of(tables=tables(gap=[gap_row(**nothing, **gap)], modes=[row], verdicts=[void]))
-    assert "religion No verdict: all identities are rated alike 0.00 points no interval" in text
-    assert f"{verdict}: such ratings cannot show a gap, nor that there is none." in text
+    assert "religion No verdict: all identities were rated alike 0.00 points no interval" in text
+    assert f"{verdict}: such ratings can neither show a gap nor rule one out." in text
     for claim in ("0.00 points higher", "ruled out", "No gap larger", "compatible with no"):
         assert claim not in text[: text.index("All gaps δ")]
 
@@ -728,7 +732,7 @@ def differing(family: str, member: str, delta: float, p: float, **values: object
     [
         (
             [judged_row("emotion", "sad", "undecided", "margin_open", delta=0.1)],
-            "No pair of groups stands out, and no emotion was found to have a gap of its own. That does not show that",
+            "No pair of groups stands out, and no gap was found for any single emotion. There may still be one.",
         ),
         (
             [judged_row("emotion", "glad", "beyond", delta=5.0, margin=4.0),
@@ -737,16 +741,16 @@ def differing(family: str, member: str, delta: float, p: float, **values: object
         ),
         (
             [judged_row("group", name, "beyond", delta=6.0 + k) for k, name in enumerate("abcde")],
-            "With a gap of their own: e +10.00, d +9.00 and 3 more.",
+            "With their own gap: e +10.00, d +9.00 and 3 more.",
         ),
         (
             [judged_row("group", "a", "undecided", "not_controlled", delta=6.0),
              judged_row("emotion", "sad", "undecided", "pairs_alone", delta=5.0),
              judged_row("group", "b", "undecided", "not_controlled", "missing", delta=9.0)],
-            "With a gap of their own, which repeated words alone could make: a +6.00. "
-            "With a gap of their own, in these pairs of words: sad +5.00. ",
+            "With their own gap, which repeated words alone could cause: a +6.00. "
+            "With their own gap, in these pairs of words: sad +5.00. ",
         ),
-        ([], "Whether it differs between emotions or groups could not be tested."),
+        ([], "Differences between emotions or groups could not be tested."),
     ],
 )  # fmt: skip
 def test_parts_with_a_gap_of_their_own_are_named(judged: list[dict[str, object]], said: str) -> None:
@@ -756,11 +760,11 @@ def test_parts_with_a_gap_of_their_own_are_named(judged: list[dict[str, object]]
 
 def test_emotions_that_differ_from_the_rest_are_named_unless_their_own_gap_is() -> None:
     rows = [differing("emotion", "sad", -7.5, 0.06), differing("emotion", "glad", 5.0, 0.001)]
-    assert "Different from the rest: glad +5.00 (rest 0.00)." in text_of(tables=tables(families=rows))
+    assert "Different from the other emotions: glad +5.00 (rest 0.00)." in text_of(tables=tables(families=rows))
     own = judged_row("emotion", "glad", "beyond", delta=5.0)
     text = text_of(tables=tables(families=rows, judged=[own]))
-    assert "With a gap of their own: glad +5.00." in text
-    assert "Different from the rest" not in text[: text.index("All gaps δ")]
+    assert "With their own gap: glad +5.00." in text
+    assert "Different from the other emotions" not in text[: text.index("All gaps δ")]
 
 
 def test_pairs_that_stand_out_are_named_first() -> None:
@@ -769,7 +773,7 @@ def test_pairs_that_stand_out_are_named_first() -> None:
         for other, delta in (("Muslim", -9.0), ("Jain", 4.0))
     ]
     text = text_of(tables=tables(odd_pairs=odd, judged=[judged_row("group", "Jain", "beyond", delta=6.0)]))
-    assert "Pairs whose ratings stand out: Hindu of Muslim −9.00 and Hindu of Jain +4.00. With a gap of their" in text
+    assert "Pairs that stand out: Hindu rating Muslim −9.00 and Hindu rating Jain +4.00. With their own" in text
 
 
 def test_emotions_that_differ_only_together_are_said_to() -> None:
@@ -815,12 +819,12 @@ def missing_row(outcome: str, **values: object) -> dict[str, object]:
         ({}, "A refusal gap: in-group refused less often −11.50 percentage points 95% interval −13.00 to −10.00"),
         (
             {"rate_in_group": 0.2},
-            "A refusal gap, beyond how often each identity is refused −11.50 percentage points",
+            "A refusal gap, after removing how often each identity is refused −11.50 percentage points",
         ),
         ({"ci_high": 1.0, "p": 0.2}, "Undecided: compatible with no refusal gap −11.50 percentage points"),
         ({"ci_high": 1.0, "n_with_outcome": 16}, ""),
         ({"n_with_outcome": 0}, ""),
-        ({"ci_low": math.nan, "ci_high": math.nan}, "Refusals, whose gap has no interval −11.50 percentage"),
+        ({"ci_low": math.nan, "ci_high": math.nan}, "Refusals: their gap has no interval −11.50 percentage"),
     ],
 )
 def test_a_refusal_gap_is_a_verdict_of_a_card_of_its_own(values: dict[str, float], verdict: str) -> None:
@@ -858,10 +862,10 @@ def test_other_assumptions_are_named_with_their_gap_and_share() -> None:
     ]
     head, listwise, within, worst, mass, ranks = table_of("δ under other", tables=tables(sensitivity=rows))
     assert head[-2:] == ["share", "note"]
-    assert listwise == ["complete narratives alone", "+0.50", "+0.10 to +0.90", ".030", "300", "1,200",
-                        "75.0% of narratives complete", ""]  # fmt: skip
+    assert listwise == ["only complete narratives", "+0.50", "+0.10 to +0.90", ".030", "300", "1,200",
+                        "75.0% of narratives are complete", ""]  # fmt: skip
     assert within[-2:] == ["", ""]
-    assert worst[0] == "every missing rating at the end that lowers δ most"
+    assert worst[0] == "all missing ratings at the end that lowers δ most"
     assert (worst[1], worst[2], worst[6]) == ("−4.60", "−6.00 to −3.20", "11.4% of prompts without a rating")
     assert mass[6] == "20.0% of ratings kept"
     assert (ranks[0], ranks[-1]) == ("ranks within each narrative (percentile points)", "a reason")
@@ -870,16 +874,16 @@ def test_other_assumptions_are_named_with_their_gap_and_share() -> None:
 @pytest.mark.parametrize(
     ("shift", "said", "gap"),
     [
-        (11.74, "every missing rating 11.74 points higher than expected", "0.00"),
-        (-3.0, "every missing rating 3.00 points lower than expected", "0.00"),
-        (math.nan, "every missing rating shifted until δ is 0", "–"),
+        (11.74, "all missing ratings 11.74 points higher than expected", "0.00"),
+        (-3.0, "all missing ratings 3.00 points lower than expected", "0.00"),
+        (math.nan, "all missing ratings shifted until δ is 0", "–"),
     ],
 )
 def test_tipping_point_is_a_shift_in_words_and_no_gap(shift: float, said: str, gap: str) -> None:
     row = check_row("tipping_point", delta=math.nan, shift_points=shift, share=0.1)
     given = tables(sensitivity=[row])
     assert table_of("δ under other", tables=given)[1][:2] == [said, gap]
-    in_words = f"If all missing ratings were {said.removeprefix('every missing rating ')}, δ would be 0."
+    in_words = f"If all missing ratings were {said.removeprefix('all missing ratings ')}, δ would be 0."
     assert (in_words in text_of(tables=given)) == math.isfinite(shift)
 
 
@@ -914,8 +918,8 @@ def test_each_family_has_its_table_with_its_correction() -> None:
         family_row("emotion", "sad"),
     ]
     text = text_of(tables=tables(families=rows))
-    assert text.index("δ within each emotion") < text.index("Each group's own gap")
-    title = "Each group's own gap: its ratings of its own, beyond how it rates others and others rate it"
+    assert text.index("δ of each emotion") < text.index("Each group's own gap")
+    title = "Each group's own gap: how much higher it rates its own than expected from its other ratings"
     head, hindu, muslim = table_of(f"{title} (p corrected by Holm for 2 tests)", tables=tables(families=rows))
     assert head == ["group", "gap, points", "95% interval", "p", "corrected p", "narratives"]
     assert hindu == ["Hindu", "+0.30", "+0.10 to +0.50", ".002", ".020", "408"]
@@ -987,7 +991,7 @@ def test_names_in_a_verdict_are_escaped() -> None:
     page = Page(render(tables=tables(gap=gap, verdicts=found, families=members, judged=judged, odd_pairs=[odd])))
     assert page.all("script") == [{"type": "application/json", "id": "downloads-data"}, {}]
     assert f"larger in {ATTACK}; not shown for {ATTACK}" in page.text
-    assert f"Pairs whose ratings stand out: {ATTACK} of {ATTACK} +5.00." in page.text
+    assert f"Pairs that stand out: {ATTACK} rating {ATTACK} +5.00." in page.text
     assert f"Beyond the margin of 1.00 points: {ATTACK} +5.00." in page.text
 
 
@@ -1024,15 +1028,15 @@ def test_figures_that_do_not_fit_are_named_and_those_of_all_dimensions_come_befo
     names = ["gaps", "cells-religion-origin", "interaction-religion-origin"]
     page = render(figures=dict.fromkeys(names, big), max_figures=9000)
     assert len(Page(page).all("img")) == 2
-    assert "Too large for this file: cells-religion-origin." in Page(page).text
+    assert "Too large for this page: cells-religion-origin." in Page(page).text
 
 
 def test_a_figure_that_could_not_be_drawn_is_named() -> None:
     text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG})
-    assert "Not drawn, because ratings that they need are missing: interaction." in text
+    assert "Not drawn, because ratings are missing: interaction." in text
     replicated = {**MANIFEST, "preset": "replication"}
     text = text_of(figures={"gaps": SVG, "cells-religion-origin": SVG}, manifest=replicated)
-    assert "Not drawn, because ratings that they need are missing: interaction, published, published-masked." in text
+    assert "Not drawn, because ratings are missing: interaction, published, published-masked." in text
 
 
 def test_contents_lead_to_headings_with_unique_ids() -> None:
@@ -1059,7 +1063,7 @@ def test_elicitation_is_explained_in_words() -> None:
     assert "one intensity on the scale" not in study
     outside = text_of(manifest=MANIFEST | {"elicitation": {"method": "outside"}})
     assert "Elicitationanother tool, 0–100" in outside
-    assert "on the same two files, whose hashes are in the manifest" in outside
+    assert "on the same two files with the versions and the seed of the manifest" in outside
     assert "ratings by another tool, analysed on 2026-11-21" in outside
     assert "model's files" not in outside
     other = MANIFEST | {"elicitation": {"method": "own {weird}"}}
@@ -1111,7 +1115,7 @@ def test_everything_else_of_the_manifest_may_be_missing() -> None:
     least = {"model": {"name": "m"}, "scale": {"low": 0, "high": 10}, "elicitation": {"method": "generate"}}
     text = text_of(manifest=least, figures={}, tables={"gap": tables()["gap"]})
     assert "not recorded" in text
-    assert "An example prompt was not recorded." in text
+    assert "No example prompt was recorded." in text
     assert "on the 0–10 scale" in text
 
 
@@ -1201,11 +1205,11 @@ def test_a_run_in_another_language_says_so_on_the_first_screen_and_where_it_is_c
     shown = text_of(manifest=MANIFEST | GERMAN)
     said = (
         "This measures the model in German, with the prompts of the language pack de (no native speaker read it). A "
-        "translation differs from the English in more than the language, and stands for no culture."
+        "translation differs from the English prompts in more than the language, and does not represent a culture."
     )
     assert said in shown
     assert shown.index("This measures the model in German") < shown.index("An average gap")
-    assert "are those of the language pack de: with Person." in shown
+    assert "come from the language pack de: with Person." in shown
     assert "prompt variant: origin, in German, ratings by" in shown
 
 
@@ -1219,3 +1223,82 @@ def test_a_run_in_english_says_nothing_of_a_language() -> None:
 def test_what_a_manifest_says_of_its_language_is_escaped() -> None:
     hostile = {"language": dict.fromkeys(("code", "name", "reviewed", "policy"), ATTACK)}
     assert ATTACK not in render(manifest=MANIFEST | hostile)
+
+
+def check_of_story(answer: str, difference: float, low: float, high: float) -> dict[str, object]:
+    numbers = {"difference": difference, "ci_low": low, "ci_high": high, "share_higher": 0.5, "least_response": 1.0}
+    return row_of("manipulation", check="emotion", answer=answer, n_asked=60, n_pairs=60, **numbers)
+
+
+@pytest.mark.parametrize(
+    ("answer", "difference", "low", "high", "said"),
+    [
+        ("does_not_follow", 0.28, -0.14, 0.69, "failed. A story's own emotion was rated 0.28 points higher"),
+        ("does_not_follow", -3.0, -4.0, -2.0, "failed. A story's own emotion was rated 3.00 points lower"),
+        ("not_shown", 1.5, 0.5, 2.5, "inconclusive. A story's own emotion was rated 1.50 points higher"),
+        ("follows", 12.0, 9.0, 15.0, "passed. A story's own emotion was rated 12.00 points higher"),
+    ],
+)
+def test_the_first_screen_has_the_check_with_its_number_and_what_is_required(
+    answer: str, difference: float, low: float, high: float, said: str
+) -> None:
+    text = text_of(tables=tables(manipulation=[check_of_story(answer, difference, low, high)]))
+    spread = f"(95% interval {interval(low, high)})"
+    screen = text.partition("Print this summary")[0]
+    assert f"Check: {said} than a wrong one {spread}; required: more than 1.00." in screen
+    assert "Check: " not in text_of().partition("Print this summary")[0]
+
+
+@pytest.mark.parametrize(("difference", "explained"), [(0.494, False), (0.9, True)])
+def test_plain_means_that_differ_by_another_number_than_delta_say_why(difference: float, explained: bool) -> None:
+    text = text_of(tables=tables(gap=[gap_row(raw_in=60.0 + difference, raw_out=60.0)]))
+    assert "Plain means: 60." in text
+    assert ("Their difference is not δ: it still includes how high each perceiver" in text) == explained
+    assert "pairs that repeat a word" not in text  # they are in this δ, too
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_pairs_that_were_not_asked_by_design_are_not_said_to_be_all(drawn: bool) -> None:
+    manifest = MANIFEST | ({"pairs_drawn": ["religion"]} if drawn else {})
+    text = text_of(manifest=manifest)
+    n_pairs = sum(row["in_group"] is not None for row in cell_rows())
+    assert "All 1,632 prompts between these identities gave a rating." in text
+    assert (f"By design, each narrative was asked about only some of the {n_pairs} pairs." in text) == drawn
+
+
+@pytest.mark.parametrize("code", ["no_verdict", "undecided"])
+def test_without_a_verdict_tables_of_parts_are_said_to_be_no_findings(code: Code) -> None:
+    verdict = verdict_row(code, reasons=("manipulation",) if code == "no_verdict" else ("holds_zero",))
+    text = text_of(tables=tables(verdicts=[verdict], families=[family_row("group", "Hindu")]))
+    said = "Without a verdict, no gap of a pair, emotion or group counts as a finding, whatever its p below."
+    assert (said in text) == (code == "no_verdict")
+    none = text_of(tables=tables(verdicts=[verdict]))
+    assert "whatever its p below" not in none
+
+
+@pytest.mark.parametrize(("scope", "low"), [("narratives_and_terms", 0.02), ("narratives_and_terms", math.nan)])
+def test_two_intervals_of_one_gap_are_told_apart_if_there_are_two(scope: str, low: float) -> None:
+    wide = wider_row(scope=scope, ci_low=low, ci_high=low + 1)
+    why = "Their intervals and p differ because the second also counts how δ changes when one group is left out."
+    assert (why in text_of(tables=tables(gap=[gap_row(), wide]))) == math.isfinite(low)
+    assert why not in text_of()
+
+
+@pytest.mark.parametrize(("used", "said"), [(28, True), (33, False)])
+def test_written_ratings_that_show_no_gap_are_told_from_those_rated(used: int, said: bool) -> None:
+    written = row_of("elicitation", method="generate", n_prompts=44, n_rated=33, n_refused=0, n_unparseable=11,
+                     n_answers=33, mean_difference=78.4)  # fmt: skip
+    control = row_of("controls", control="elicitation", n_answers=used, headline=False)
+    text = text_of(tables=tables(elicitation=[written], controls=[control]))
+    assert "In the 33 prompts with both ratings, the written one is 78.40 points higher on average." in text
+    told = (
+        "δ of the written ratings uses 28 of these 33: the others are in narratives with too few ratings to show a gap."
+    )
+    assert (told in text) == said
+
+
+def test_a_check_of_intensities_alone_is_said_in_its_own_words() -> None:
+    row = check_of_story("follows", 12.0, 9.0, 15.0) | {"check": "intensity"}
+    text = text_of(tables=tables(manipulation=[row]))
+    assert "Check: passed. The strong version of a situation was rated 12.00 points higher than the mild one (" in text
+    assert "Do the ratings match the story?" not in text.partition("All gaps")[0]

@@ -57,7 +57,7 @@ def first_screen(text):
 def test_a_gap_of_pairs_without_a_common_word_is_one_between_groups(tmp_path):
     screen = first_screen(page_of(tmp_path, FIVE, group=3.0))
     assert "A gap between groups in 1 measure" in screen
-    assert "δ counts only pairs described in different words, where a measure allows it" in screen
+    assert "δ counts only pairs described in different words, if a measure allows it" in screen
     assert NOT_CONTROLLED.rstrip(".") not in screen
 
 
@@ -72,12 +72,12 @@ def test_an_echo_is_no_gap(tmp_path):
     text = page_of(tmp_path, TWO, words=3.0)
     assert "No gap is found" in first_screen(text)
     assert "Groups or repeated words?" in text
-    assert re.search(r"Measure 0 in the very same words \+[23]\.\d+", text)
+    assert re.search(r"Measure 0 pairs with identical words \+[23]\.\d+", text)
 
 
 def test_what_invented_groups_show_too_is_no_gap_between_groups(tmp_path):
     screen = first_screen(page_of(tmp_path, ONE, group=3.0, invented=3.0))
-    assert "Not told apart from invented groups: Measure 0, " in screen
+    assert "Not distinguishable from invented groups: Measure 0, " in screen
     assert "gap between groups" not in screen
     assert "No more than" not in screen
     assert "Veltan" not in screen
@@ -91,7 +91,7 @@ def test_what_goes_beyond_invented_groups_is_a_gap_between_groups(tmp_path):
 
 def test_without_controls_a_gap_is_not_called_one_between_groups(tmp_path):
     text = page_of(tmp_path, ONE, group=3.0)
-    assert "A gap, which repeated words alone could make, in 1 measure" in first_screen(text)
+    assert "A gap, which repeated words alone could cause, in 1 measure" in first_screen(text)
     assert "gap between groups" not in text
     assert NOT_CONTROLLED.rstrip(".") in first_screen(text)
     assert "Groups or repeated words?" not in text

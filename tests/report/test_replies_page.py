@@ -152,7 +152,7 @@ def test_each_measure_of_each_dimension_has_its_row_and_the_answer_names_those_t
     assert [kind for kind, _ in cards] == ["gap"] * 3
     for _, card in cards:
         assert re.findall(r"<li>(.*?):", card) == ["Measure 0"]
-        assert "A gap, which repeated words alone could make, in 1 measure<" in card
+        assert "A gap, which repeated words alone could cause, in 1 measure<" in card
         assert "1 more could not be tested" in card  # that is always 1
 
 

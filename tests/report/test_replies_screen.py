@@ -28,7 +28,7 @@ from audit.tasks.reply.page import render_replies
 from audit.tasks.reply.task import ReplyWriting
 
 Gap = Callable[[pd.DataFrame], np.ndarray]
-UNFOUND = "that measures in which no gap is found have none"
+UNFOUND = "that measures without a gap found have none"
 
 
 def own(table: pd.DataFrame) -> np.ndarray:
@@ -93,17 +93,15 @@ def nothing(table: pd.DataFrame) -> np.ndarray:
 
 def test_opposite_gaps_are_counted_each_way_and_undecided_measures_are_not_said_to_have_none() -> None:
     screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: -2 * own(t), "c": nothing})
-    assert "religion A gap, which repeated words alone could make, in 2 measures (3 tested)" in screen
+    assert "religion A gap, which repeated words alone could cause, in 2 measures (3 tested)" in screen
     assert "How it varies: δ is above 0 in 1 of 3 tests, below 0 in 1 and undecided in 1." in screen
     assert re.search(r"Smallest p: Measure a \+[23]\.\d+ points, 95% interval \+2\.\d+ to \+3\.\d+", screen)
-    assert re.search(
-        r"How big: the largest that is found, Measure a, is 1\.\d\d times the spread \(SD\) of that", screen
-    )
+    assert re.search(r"How big: the largest gap found, Measure a, is 1\.\d\d times the spread \(SD\) of that", screen)
     assert UNFOUND in screen
     assert NOT_THE_GROUPS in screen
     for claim in (NO_GAP, NO_GROUPS, CHANGED, "show more", "invented"):
         assert claim not in screen
-    assert "that a measure is empathy" in screen
+    assert "that a measure is empathy itself" in screen
     assert ReplyWriting.words.no_better in screen
     assert OF_GROUPS_AND_MODELS in screen
 
@@ -119,7 +117,7 @@ def test_where_nothing_is_found_no_size_and_no_gap_are_told() -> None:
 
 def test_where_all_is_found_nothing_is_said_to_be_undecided() -> None:
     screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: 3 * own(t)})
-    assert "religion A gap, which repeated words alone could make, in 2 measures (2 tested)" in screen
+    assert "religion A gap, which repeated words alone could cause, in 2 measures (2 tested)" in screen
     assert UNFOUND not in screen
     assert NO_GAP not in screen
 
@@ -140,7 +138,7 @@ def test_a_measure_whose_gap_is_the_same_in_every_narrative_is_not_said_to_show_
 @pytest.mark.parametrize("status", ["refused", "empty", "failed", "other_script"])
 def test_a_model_that_wrote_nothing_is_said_to_have_been_asked_and_no_more(status: str) -> None:
     screen = screen_of({"a": nothing}, status=status)
-    asked = "was asked to be a certain person and to write replies to 24 accounts by people of the same and of other"
+    asked = "was asked to speak as one person and to write replies to 24 accounts by people of the same and of other"
     assert f"a model {asked} groups." in screen
     assert "religion Nothing could be tested" in screen
     assert "wrote" not in screen
@@ -170,13 +168,13 @@ def test_an_echo_of_invented_groups_too_is_counted_as_one_and_a_gap_beyond_it_is
     screen = screen_of(gaps, invented=True)
     assert "religion A gap in these pairs of words in 1 measure (2 tested)" in screen
     assert (
-        "δ is above 0 in 1 of 2 tests, below 0 in 0 and undecided in 1; 1 not told apart from invented groups."
+        "δ is above 0 in 1 of 2 tests, below 0 in 0 and undecided in 1; 1 not distinguishable from invented groups."
         in screen
     )
     assert NO_GROUPS in screen
     assert NOT_THE_GROUPS not in screen
     echo = screen_of({"a": gaps["a"]}, invented=True)
-    assert "religion Not told apart from invented groups (1 tested)" in echo
+    assert "religion Not distinguishable from invented groups (1 tested)" in echo
     beyond = screen_of({"b": gaps["b"]}, invented=True)
     assert NO_GROUPS not in beyond
     assert "invented" not in beyond
@@ -198,7 +196,7 @@ def test_of_several_dimensions_the_largest_gap_is_told_with_its_own() -> None:
         return own(table) * np.where(table["dimension"] == "age", -4.0, 1.5)
 
     screen = screen_of({"a": gap}, dimensions=("religion", "age"))
-    assert re.search(r"How big: the largest that is found, Measure a \(age\), is \d", screen)
+    assert re.search(r"How big: the largest gap found, Measure a \(age\), is \d", screen)
 
 
 def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
@@ -209,7 +207,7 @@ def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
     screen = screen_of({"a": gap}, dimensions=names)
     shown = re.findall(r" (d\d|all dimensions) (?=A gap|No gap)", screen)
     assert shown == ["d0", "d1", "d4", "all dimensions"]
-    assert "Above: 4 of 6 findings, chosen by how many gaps were found. The others are further down." in screen
+    assert "Shown: 4 of 6 findings, chosen by how many gaps were found. The others are further down." in screen
 
 
 class Accepted:
@@ -232,7 +230,7 @@ def test_the_card_says_how_far_the_intervals_of_what_is_undecided_reach() -> Non
     card = screen_of({"a": nothing, "b": lambda t: 0.02 * own(t)}, cards=True)
     said = re.search(
         r"Tested: 2 measures, with p corrected for their number\. Undecided: compatible with no average gap "
-        r"\(2\)\. That none is found does not mean that there is none: "
+        r"\(2\)\. No gap was found, but there may still be one: "
         r"the 95% intervals of single replies' measures reach from −(0\.\d\d) to \+(0\.\d\d) standard deviations\.",
         card,
     )
@@ -256,7 +254,7 @@ def test_the_card_counts_what_could_not_be_tested_and_where_nothing_could_says_w
     some = screen_of({"a": lambda t: 3 * own(t), "b": nothing}, sd={"a": 0.0, "b": 1.0}, cards=True)
     assert "Tested: 1 measure, with p corrected for their number; 1 more could not be tested." in some
     none = screen_of({"a": nothing}, sd=0.0, cards=True)
-    assert "Nothing could be tested All identities have the same number (1)." in none
+    assert "Nothing could be tested All identities have the same score (1)." in none
 
 
 def test_the_card_names_what_is_not_told_apart_from_invented_groups_and_counts_what_turns_beyond_them() -> None:
@@ -264,8 +262,8 @@ def test_the_card_names_what_is_not_told_apart_from_invented_groups_and_counts_w
         return own(table) * np.where(table["dimension"] == "religion", 1.0, 3.0)
 
     card = screen_of({"a": turned, "b": lambda t: 3 * of_words(t)}, invented=True, cards=True)
-    assert "Not told apart from invented groups: Measure b" in card
-    assert "Undecided: a gap appears only once the invented groups' gap is subtracted (1)" in card
+    assert "Not distinguishable from invented groups: Measure b" in card
+    assert "Undecided: the gap appears only after subtracting the gap of invented groups (1)" in card
     plain = screen_of({"a": lambda t: 3 * own(t)}, cards=True)
     assert "invented" not in plain
 
@@ -273,9 +271,10 @@ def test_the_card_names_what_is_not_told_apart_from_invented_groups_and_counts_w
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("few_narratives", "too few narratives, or too few in which it differs"),
-        ("incomplete_narratives", "many narratives have texts without such a number"),
-        ("not_additive", "perceivers differ in how far it spreads, which alone can make a gap"),
+        ("few_narratives", "too few narratives in which scores differ"),
+        ("incomplete_narratives", "many narratives have texts without a score"),
+        ("many_missing", "many texts have no score"),
+        ("not_additive", "the spread of scores differs between perceivers, and that alone can create a gap"),
     ],
 )
 def test_a_reason_of_a_measure_speaks_of_texts_and_not_of_ratings(code, words):
@@ -287,5 +286,7 @@ def test_what_helps_a_measure_and_a_run_without_verdicts():
     row = next(
         iter(rows_of(pd.DataFrame([{"outcome": "n_words", "next_step": "other_scale", "n_needed": np.nan}]), ""))
     )
-    assert next_step(row) == "Go by another measure."
-    assert combined([], {}, confidence=0.95).lead == "Make the run's report again to get one."
+    assert next_step(row) == "Use another measure."
+    row["next_step"] = "missing_shift"
+    assert next_step(row) == "Find out why texts have no score."
+    assert combined([], {}, confidence=0.95).lead == "To get one, make the report again."

@@ -16,7 +16,7 @@ from audit.report.summary import CHANGED, MOST, NO_GAP, NO_GROUPS, NOT_THE_GROUP
 from audit.tasks.intensity.first_screen import NOT_FOLLOWED
 from audit.tasks.intensity.page import render_report
 
-ALWAYS = "which rating is right; anything about the people of these groups, or about other models, prompts and narr"
+ALWAYS = "which rating is right; anything about real people of these groups, other models or oth"
 JARGON = ("preset", "elicitation", "geneva", "variant", "perceiver", "experiencer", "contrast", "headline")
 
 
@@ -38,7 +38,7 @@ def several(*gaps: float, n: int = 25, sd: float = 1.0) -> Planted:
 @pytest.mark.parametrize(
     ("case", "denied"),
     [
-        ("b1-emotions", "that this holds in every emotion and group"),
+        ("b1-emotions", "that this holds for every emotion and group"),
         ("b3-unbalanced", NOT_THE_GROUPS),
         ("b1-group", NO_GAP),
         ("refused-when-high", NO_GAP),
@@ -50,14 +50,15 @@ def test_what_may_not_be_concluded_is_what_these_ratings_deny(case: str, denied:
     screen = summary_of(shown(case)[0])
     told = screen.partition("Not to be concluded: ")[2]
     assert ALWAYS in told
-    for other in (NO_GAP, NO_GROUPS, NOT_THE_GROUPS, CHANGED, "that this holds in every emotion and group"):
+    for other in (NO_GAP, NO_GROUPS, NOT_THE_GROUPS, CHANGED, "that this holds for every emotion and group"):
         assert (other in told) == (other == denied), other
 
 
 def test_an_echo_denies_that_groups_are_told_apart_and_a_controlled_gap_does_not() -> None:
     """In other words the groups are told apart; in the very same ones no more than invented groups are."""
     echo, _ = first_screen(echoing(group=-1.5, words=3.0, invented=1.5))
-    assert "in the very same words, these groups were not told apart from invented ones" in summary_of(echo)
+    of_words = "among pairs with identical words, these groups are not distinguishable from invented ones"
+    assert of_words in summary_of(echo)
     assert NO_GROUPS in summary_of(echo)
     between, _ = first_screen(echoing(group=-1.5, words=3.0, invented=3.0))
     assert "An average gap in these pairs of words, towards the out-group" in summary_of(between)
@@ -71,8 +72,9 @@ def test_the_summary_says_who_what_and_how_big_without_words_of_the_field(case: 
     screen = summary_of(text)
     n = int(analysis.tables["gap"]["n_narratives_asked"].max())
     said = re.search(
-        r"was asked to be a certain person \(such as “([^”]+)”\), to read (\d+) accounts by people of the same and of "
-        r"other groups \(such as “([^”]+)”\), and to rate how strongly they felt, from 0 to 100\.",
+        r"Another tool collected these ratings: a model was asked to speak as one person \(such as “([^”]+)”\), to "
+        r"read (\d+) accounts by people of the same and of "
+        r"other groups \(such as “([^”]+)”\), and to rate how strongly each felt, from 0 to 100\.",
         screen,
     )
     assert said is not None
@@ -90,10 +92,11 @@ def test_of_several_dimensions_the_largest_gap_is_held_against_the_scale_and_the
     gap = analysis.tables["gap"].query("headline and scope == 'narratives'").set_index("dimension")
     size = gap.loc["d1", "percent_of_scale"]
     assert gap["percent_of_scale"].abs().idxmax() == "d1"
-    assert f"How big: the largest, d1, is {size:.2f}% of the scale;" in screen
+    assert "The intervals cover: narratives like these, but only these words for these groups." in screen
+    assert f"How big: the largest gap, d1, is {size:.2f}% of the scale;" in screen
     for title in ("d0", "d1", "all dimensions"):
         assert re.search(rf" {title} [A-Z]", screen), title
-    assert "Above: " not in screen
+    assert "Shown: " not in screen
 
 
 def test_of_more_findings_than_a_phone_holds_those_farthest_from_0_are_shown_and_the_others_counted() -> None:
@@ -102,8 +105,8 @@ def test_of_more_findings_than_a_phone_holds_those_farthest_from_0_are_shown_and
     shown_there = re.findall(r" (d\d|all dimensions) (?=[A-Z])", screen)
     assert shown_there == ["d1", "d3", "d5", "all dimensions"]
     n = len(analysis.tables["gap"].query("headline and scope == 'narratives'"))
-    chosen = "chosen by how far their intervals lie from 0, in percent of the scale or percentage points"
-    assert f"Above: {MOST} of {n} findings, {chosen}. The others are further down." in screen
+    chosen = "chosen by how far their intervals are from 0, in percent of the scale or percentage points"
+    assert f"Shown: {MOST} of {n} findings, {chosen}. The others are further down." in screen
 
 
 def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_other() -> None:
@@ -116,7 +119,7 @@ def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_oth
         for k in range(2)
     ]
     screen = summary_of(page_of(Planted(pd.concat(parts), grouped(groups)))[0])
-    assert re.search(r"How it varies: d1: Different from the rest: (anger|fear) −", screen)
+    assert re.search(r"How it varies: d1: Different from the other emotions: (anger|fear) −", screen)
     assert "d0: " not in screen
 
 
@@ -145,11 +148,11 @@ def test_the_mean_over_dimensions_does_not_name_again_where_it_does_not_hold_and
     planted = several(6.0, -5.0, 0.0, n=150)
     text, _ = page_of(Planted(planted.ratings, planted.groups, {"margin": 4}))
     screen, _, beneath = text.partition("Print this summary")
-    assert re.search(r"all dimensions [^+−]*(larger|smaller) than 4\.00 points, but larger in a part", screen)
+    assert re.search(r"all dimensions [^+−]*(larger|smaller) than 4\.00 points, but larger in some part", screen)
     assert "but larger in d0" not in screen
     assert "but larger in d0 and d1" in beneath
     alike, _ = page_of(Planted(several(0.0, 0.0, n=150).ratings, planted.groups, {"margin": 4}))
-    of_any = "on average or in any dimension, emotion or group, repeated words included"
+    of_any = "on average or in any dimension, emotion or group, including repeated words"
     assert f"all dimensions No gap larger than 4.00 points in these pairs of words, {of_any}" in alike
     assert "larger in a part" not in alike
 
@@ -162,7 +165,7 @@ def test_a_finding_of_unknown_weight_leaves_the_others_in_order() -> None:
     all_of_them = [ShortAnswer(f"f{place}", "v", weight=weight) for place, weight in enumerate(weights)]
     made = summary("", all_of_them, [], not_concluded=[], source="", chosen_by="this")
     assert [each.title for each in made.findings] == ["f1", "f3", "f4", "f6"]
-    assert made.left_out == "Above: 4 of 7 findings, chosen by this. The others are further down."
+    assert made.left_out == "Shown: 4 of 7 findings, chosen by this. The others are further down."
     few = summary("", all_of_them[:4], [], not_concluded=[], source="", chosen_by="this")
     assert few.left_out == ""
 
@@ -210,12 +213,12 @@ def test_a_failed_check_denies_all_and_noise_denies_the_verdict_of_its_own_dimen
     assert NOT_FOLLOWED not in plain
     assert "No verdict" not in plain
     failed = screen_with(planted, Remarked("manipulation"))
-    told = "No verdict: the ratings do not follow the story"
+    told = "No verdict: the ratings do not match the story"
     assert failed.count(told) == 3
     assert NOT_FOLLOWED in failed
     assert NO_GAP not in failed
     noisy = screen_with(planted, Remarked("noise_floor", "d0"))
-    within = "No verdict: asking the same prompts again changes δ by as much"
+    within = "No verdict: asking again changes δ by as much"
     assert f"d0 {within}" in noisy
     assert noisy.count(within) == 1
     assert "d1 An average gap towards the in-group" in noisy
@@ -231,10 +234,10 @@ def test_a_model_that_rated_nothing_is_said_to_have_been_asked_and_no_more() -> 
     gone = pd.Series(True, index=planted.ratings.index)
     screen = summary_of(page_of(Planted(refused(planted.ratings, gone), planted.groups))[0])
     assert (
-        "a model was asked to be a certain person, to read 25 accounts by people of the same and of other groups, and "
-        "to rate how strongly they felt, from 0 to 100." in screen
+        "a model was asked to speak as one person, to read 25 accounts by people of the same and of other groups, and "
+        "to rate how strongly each felt, from 0 to 100." in screen
     )
-    assert " d0 No verdict: there is no rating – " in screen
+    assert " d0 No verdict: there are no ratings – " in screen
     assert "rated how strongly" not in screen
     assert NO_GAP in screen
     for claim in ("How big", "How it varies", "An average gap"):
@@ -271,7 +274,7 @@ def test_in_more_dimensions_than_are_named_the_others_are_counted() -> None:
     ]
     for n, more in ((3, "2 more dimensions"), (2, "1 more dimension")):
         screen = summary_of(page_of(Planted(pd.concat(parts[:n]), grouped(groups)))[0])
-        assert "How it varies: d0: Different from the rest" in screen
-        assert "d1: Different from the rest" not in screen
-        assert f"So it is in {more} below." in screen
-    assert "So it is in" not in summary_of(page_of(Planted(parts[0], grouped(groups)))[0])
+        assert "How it varies: d0: Different from the other emotions" in screen
+        assert "d1: Different from the other emotions" not in screen
+        assert f"The same is true of {more} below." in screen
+    assert "The same is true of" not in summary_of(page_of(Planted(parts[0], grouped(groups)))[0])

@@ -86,7 +86,7 @@ def test_what_would_decide_is_said_on_every_screen_and_of_several_gaps_on_a_phon
         with opened(chromium, pages[name], width=width) as page:
             assert page.locator(".summary .line", has_text="What next:").is_visible() == seen
             if name == "several":
-                cards = page.locator(".cards", has_text="two terms a group that share no word")
+                cards = page.locator(".cards", has_text="two terms per group that share no word")
                 assert cards.first.is_visible()
 
 
@@ -94,7 +94,7 @@ def test_what_would_decide_is_said_on_every_screen_and_of_several_gaps_on_a_phon
 def test_changed_files_are_the_first_thing_that_may_not_be_concluded_from(chromium, pages, width):
     with opened(chromium, pages["accepted"], width=width) as page:
         first = page.locator(".summary .line", has_text="Not to be concluded").inner_text()
-        assert first.startswith("Not to be concluded: that these are the model's answers (files were changed")
+        assert first.startswith("Not to be concluded: that these are the model's own answers (files were changed")
         care = page.locator(".summary .line", has_text="Read with care").inner_text()
         assert "files that were changed" in care
         page.click("text=Why that matters")
@@ -157,7 +157,7 @@ def test_the_summary_is_one_page_of_paper_with_the_numbers_of_the_screen(chromiu
         assert page.locator("nav, .skip, #print-summary, .cards, .banner").filter(visible=True).count() == 0
         pdf = page.pdf(format="A4")
         assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1
-        assert page.evaluate("document.documentElement.className") == ""
+        page.wait_for_function("document.documentElement.className === ''")  # once it is told that it was printed
 
 
 @pytest.mark.parametrize("name", ["example", "strategies"])

@@ -68,7 +68,7 @@ def test_a_difference_that_is_the_same_everywhere_is_named_though_nothing_can_be
     row = (table["measure"] == "refused") & (table["group"] == "Jain")
     table.loc[row, ["difference", "constant"]] = [100.0, True]
     _, text = page_of(table)
-    assert "texts about Jain had 100.00 percentage points more refusals (in all narratives alike)" in text
+    assert "texts about Jain had 100.00 percentage points more refusals (the same in all narratives)" in text
     assert "No difference between groups was found" not in text
 
 
@@ -102,7 +102,8 @@ def test_what_differs_after_correction_is_said_in_a_sentence():
     set_difference(table, "sentiment", "Sikh", 0.25, 0.012)
     _, text = page_of(table)
     assert (
-        "corrected for 9 tests, texts about Jain had 1.51 fewer stereotype words per 100 words (p = .004); Sikh had a "
+        "after correction for 9 tests, texts about Jain had 1.51 fewer stereotype words per 100 words (p = .004); "
+        "Sikh had a "
         "sentiment higher by 0.25 (p = .012)." in text
     )
     assert "Hindu had" not in text
@@ -111,9 +112,9 @@ def test_what_differs_after_correction_is_said_in_a_sentence():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({}, "No difference between groups was found in these scores (p below .05 after correction for 9 tests). That "
-             "does not show that there is none."),
-        ({"p_adjusted": math.nan}, "Whether the texts differ between groups could not be tested"),
+        ({}, "No difference between groups was found in these scores (p below .05 after correction for 9 tests). There "
+             "may still be one."),
+        ({"p_adjusted": math.nan}, "Differences between groups could not be tested"),
     ],
 )  # fmt: skip
 def test_no_difference_found_is_not_called_none_and_none_tested_is_said(change, said):
@@ -128,7 +129,7 @@ def test_the_stage_is_named_where_there_are_several():
 
 def test_refusals_are_shown_where_there_are_any():
     _, text = page_of(scores())
-    assert "No text holds a phrase that declines the task." in text
+    assert "No text contains a phrase that declines the task." in text
     assert "refused, % of texts" not in text
     table = scores()
     table.loc[(table["measure"] == "refused") & (table["group"] == "Jain"), "mean"] = 12.5
@@ -156,7 +157,7 @@ def test_naming_an_emotion_is_said_in_words_with_what_the_reading_misses():
         "emotion, where they named one, 8.25 percentage points more often (p = .012)." in text
     )
     assert "names an emotion, % of texts" in text
-    assert "A stage that is not shown the narrative can be right only by chance" in text
+    assert "A stage that does not see the narrative can be right only by chance" in text
     assert "only by chance" not in page_of(scores())[1]
 
 
@@ -175,7 +176,7 @@ def test_an_accuracy_that_nobody_knows_is_said_once_and_takes_no_rows():
     table.loc[table["measure"] == "emotion_accuracy", numbers] = math.nan
     table.loc[table["measure"] == "emotion_accuracy", "note"] = "why not"
     html, text = page_of(table)
-    assert text.count("whether they name the narrative's emotion is not known: why not") == 1
+    assert text.count("whether they name the narrative's emotion is unknown: why not") == 1
     assert "names the narrative's, % of texts that name one" not in text
     assert html.count('<th scope="col">note') == 0
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.statistics.cells import NarrativeCube
+from audit.statistics.cells import NarrativeCube, degree_columns
+from audit.statistics.contrasts import column_weights
 
 
 def mask_of(perceiver_groups, experiencer_groups=None):
     """In-group mask of groups: 1 where they are the same."""
     experiencer_groups = perceiver_groups if experiencer_groups is None else experiencer_groups
     return (np.array(list(perceiver_groups))[:, None] == np.array(list(experiencer_groups))).astype(int)
+
+
+def contrast_weights(n_shared):
+    """Weights, shape (D, P, E), of the gap of a complete narrative at each degree of sharing."""
+    return column_weights(degree_columns(n_shared))
 
 
 def cube_of(y, n_shared=None, *, groups=None, status=None, emotions=None, **fields):

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from cubes import cube_of, mask_of
+from complete_gaps import degree_gaps, gap_by_narrative
+from cubes import contrast_weights, cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -13,9 +14,6 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import (
     complete_narratives,
-    contrast_weights,
-    degree_gaps,
-    gap_by_narrative,
     sign_flip_p,
 )
 

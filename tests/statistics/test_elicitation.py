@@ -11,8 +11,12 @@ import pytest
 from scipy import stats
 
 from audit.asking.elicitation.sample import choose_again, choose_sample
+from audit.runs.manifest import Manifest
 from audit.statistics.elicitation import elicitation_tables, noise_floor
+from audit.statistics.limits import READ, limits_of_gap
+from audit.statistics.remarks import FEWEST_WRITTEN, written_differs
 from audit.tables.controls import ELICITATION
+from audit.tables.run_of_ratings import TABLES
 
 GROUPS = ("Hindu", "Jew", "Muslim")
 
@@ -268,3 +272,25 @@ def test_prompts_are_asked_again_in_another_order():
     assert len(set(places.tolist())) == 32
     assert sorted(places) != places.tolist()
     assert len(choose_again(ratings.iloc[:5], size=32, seed=0)) == 5
+
+
+@pytest.mark.parametrize(
+    ("apart", "n", "found"),
+    [(40.0, 6, True), (-40.0, 6, True), (9.0, 6, False), (40.0, 1, False)],
+    ids=["higher", "lower", "near", "few"],
+)
+def test_written_ratings_far_from_the_probabilities_are_remarked_on(apart: float, n: int, found: bool) -> None:
+    """Planted: every written rating is so many points off. On a scale of 100 points, 10 and less are not far."""
+    ratings = ratings_of(lambda i, p, e: 50.0, n=n, baseline=False)
+    if n == 1:
+        ratings = ratings.iloc[: FEWEST_WRITTEN - 1]
+    sample = answers_of(ratings, lambda row: row.intensity + apart)
+    made = elicitation_tables(ratings, sample, EMPTY, confidence=0.95)
+    remarks = list(written_differs(made.elicitation.to_dict("records"), length=100.0))
+    assert [remark.code for remark in remarks] == ["written_differs"] * found
+    for remark in remarks:
+        assert f"{abs(apart):.2f} points {'higher' if apart > 0 else 'lower'} on average" in remark.text
+    # An index of runs tells the same from the published tables alone.
+    tables = {name: pd.DataFrame(columns=list(TABLES[name])) for name in READ} | {"elicitation": made.elicitation}
+    scale = Manifest.of({"scale": {"low": 0.0, "high": 100.0}})
+    assert ("written_differs" in set(limits_of_gap("religion", "origin", tables, scale))) == found

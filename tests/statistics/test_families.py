@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from cubes import cube_of, mask_of
+from cubes import contrast_weights, cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sandwiches import bell_mccaffrey
 from scipy import stats
 
-from audit.statistics.contrasts import contrast_weights
 from audit.statistics.families import TWO_GROUPS, adjust_p, family_rows
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts

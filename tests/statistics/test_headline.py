@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from cubes import cube_of, mask_of
+from cubes import contrast_weights, cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
@@ -16,7 +16,7 @@ from audit.errors import NotEstimableError
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import contrast_weights, sign_flip_p
+from audit.statistics.contrasts import sign_flip_p
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.headline import headline_gap, with_sign_flips
 from audit.statistics.incomplete import equal_weight_gap

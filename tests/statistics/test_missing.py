@@ -3,12 +3,11 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
-from cubes import cube_of, mask_of
+from cubes import contrast_weights, cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from audit.statistics.contrasts import contrast_weights
 from audit.statistics.missing import missing_rows
 from audit.tables.controls import MISSING
 

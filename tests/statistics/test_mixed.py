@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from complete_gaps import gap_by_narrative
 from cubes import cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from audit.errors import NotEstimableError
-from audit.statistics.contrasts import gap_by_narrative
 from audit.statistics.mixed import fit_mixed
 
 REFERENCE = Path(__file__).parents[1] / "reference"

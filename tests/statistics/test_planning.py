@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
-from cubes import mask_of
+from cubes import contrast_weights, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
-from audit.statistics.contrasts import contrast_weights
 from audit.statistics.planning import (
     detectable_gap,
     equivalence_power,

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from complete_gaps import gap_by_narrative
 from conftest import build_ratings
 from cubes import cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.contrasts import gap_by_narrative
 from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import equal_weight_gap
 from audit.statistics.mixed import fit_mixed

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from cubes import cube_of, mask_of
+from complete_gaps import gap_by_narrative
+from cubes import contrast_weights, cube_of, mask_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sandwiches import bell_mccaffrey
@@ -12,7 +13,6 @@ from scipy import stats
 
 from audit.errors import NotEstimableError
 from audit.statistics import sensitivity
-from audit.statistics.contrasts import contrast_weights, gap_by_narrative
 from audit.statistics.headline import headline_gap
 from audit.statistics.missing import missing_rows
 from audit.statistics.mixed import fit_mixed

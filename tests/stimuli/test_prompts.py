@@ -627,6 +627,14 @@ def test_an_emotion_word_that_the_narratives_lack_is_named(kind):
     assert len(PromptGrid([dimension("d", 2, 2)], source, variant(user="{experiencer} {narrative} {emotion}"))) == 16
 
 
+def test_of_two_emotion_words_that_are_lacking_the_first_by_name_is_named():
+    source = narratives(4)
+    rows = tuple(replace(n, words=EmotionWords("", "")) for n in source.narratives)
+    asked = variant(user="{experiencer} {narrative} {emotion_noun} {emotion_adjective}")
+    with pytest.raises(StimulusError, match=r"{emotion_adjective}, but the emotion 'emotion 0' has no adjective"):
+        PromptGrid([dimension("d", 2, 2)], replace(source, narratives=rows), asked)
+
+
 def test_a_text_in_which_the_experiencer_can_not_be_the_subject_is_named():
     source = narratives(4)
     rows = (*source.narratives[:3], replace(source.narratives[3], third_person="They left."))

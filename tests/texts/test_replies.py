@@ -1,8 +1,11 @@
 """What became of a reply: phrases that decline, and phrases of consolation that must not be taken for it."""
 
+import re
+
 import pytest
 
 from audit.tables.replies import ReplyStatus
+from audit.tasks.measures.outcomes import OUTCOMES
 from audit.tasks.reply.reply_status import reply_status
 
 NARRATIVE = "My brother moved away, and I miss him."
@@ -61,3 +64,8 @@ def test_what_can_not_be_scored_has_a_status_of_its_own():
     assert status_of("Мне очень жаль.") == ReplyStatus.OTHER_SCRIPT
     later = "I am sorry. He meant a lot to you. You may think: I can't answer this request."
     assert status_of(later) == ReplyStatus.WRITTEN
+
+
+def test_what_a_status_is_read_by_is_named_by_a_module_that_there_is():
+    named = {module for measure in OUTCOMES.values() for module in re.findall(r"audit(?:\.\w+)+", measure.source)}
+    assert named == {reply_status.__module__}

@@ -28,61 +28,34 @@ import numpy.typing as npt
 from audit.engines.base import TopTokens
 from stimuli.prompts import Scale
 
-Path: TypeAlias = tuple[str, ...]
-"""The texts of an answer's tokens, from its beginning."""
+Path: TypeAlias = tuple[str, ...]  # the texts of an answer's tokens, from its beginning
 Seen: TypeAlias = Mapping[Path, Mapping[str, float]]
 """The likeliest tokens after each beginning that was asked about, including the empty one."""
-_BEGUN: Final = re.compile(r" ?([0-9]*)")
-"""An answer that may still become a number: nothing, a space, or digits after at most one space."""
+_BEGUN: Final = re.compile(r" ?([0-9]*)")  # may still become a number: nothing, a space, or digits after one
 _SEVERAL: Final = re.compile(r" ?([0-9]{2,})")
 _ENDED: Final = re.compile(r" ?([0-9]+)[^0-9]")
-_HOPELESS: Final = 3
-"""Give up on an answer if what no question can settle exceeds this many times the limit."""
+_HOPELESS: Final = 3  # give up on an answer if what no question can settle exceeds this many times the limit
 
 
 class Loose(NamedTuple):
-    """Mass that may be on any numbers of a range, or on none.
-
-    Attributes
-    ----------
-    mass
-        A probability.
-    low, high
-        The least and the greatest number of the scale that it may be on.
-    likely
-        The number that it is counted for; None if for none.
-    path
-        The beginning to ask after to find out where it is; None if no question tells.
-    """
+    """Mass that may be on any numbers of a range, or on none."""
 
     mass: float
-    low: int
+    low: int  # the least number of the scale that it may be on
     high: int
-    likely: int | None
-    path: Path | None = None
+    likely: int | None  # the number that it is counted for; None if for none
+    path: Path | None = None  # the beginning to ask after to find out where it is; None if no question tells
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """What is known of one answer's distribution.
+    """What is known of one answer's distribution."""
 
-    Attributes
-    ----------
-    distribution
-        Shape (n,): the mass seen on each number of the scale.
-    lowest, highest
-        Bounds of the mean over numbers, in points; NaN if there is no number at all.
-    unseen
-        The mass of first tokens that were not among the likeliest.
-    loose
-        Mass whose number is uncertain.
-    """
-
-    distribution: npt.NDArray[np.float64]
-    lowest: float
+    distribution: npt.NDArray[np.float64]  # shape (n,): the mass seen on each number of the scale
+    lowest: float  # bounds of the mean over numbers, in points; NaN if there is no number at all
     highest: float
-    unseen: float
-    loose: tuple[Loose, ...] = ()
+    unseen: float  # the mass of first tokens that were not among the likeliest
+    loose: tuple[Loose, ...] = ()  # mass whose number is uncertain
 
     def mean(self, scale: Scale) -> float:
         """Return the mean over the scale's numbers, in points; NaN if no number has mass."""
@@ -165,19 +138,11 @@ def unfollowed(known: Bounded, scale: Scale, max_points: float) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Spelling:
-    """How a tokenizer spells the scale's numbers, as far as the seen tokens show.
-
-    Attributes
-    ----------
-    begun
-        First digits of number tokens: such digits end by themselves.
-    several
-        Whether any token has several digits.
-    """
+    """How a tokenizer spells the scale's numbers, as far as the seen tokens show."""
 
     scale: Scale
-    begun: frozenset[str]
-    several: bool
+    begun: frozenset[str]  # first digits of number tokens: such digits end by themselves
+    several: bool  # whether any token has several digits
 
     @classmethod
     def of(cls, seen: Seen, scale: Scale) -> _Spelling:

@@ -31,7 +31,6 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.bounded import Bounded, Path, read_seen, seen_of, unfollowed
 from audit.asking.elicitation.numbers import NumberTree, number_tree
 from audit.engines.base import (
@@ -46,26 +45,21 @@ from audit.engines.base import (
     token_reader,
     unwatched,
 )
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from stimuli.prompts import Prompt, Scale
 
 _Floats = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
-_ROUNDS: Final = 8
-"""Most rounds of questions about one prompt's begun answers; each asks what weighs most after the last."""
-_DUST: Final = 1e-9
-"""Rounding error allowed on a bound, in points."""
+_ROUNDS: Final = 8  # most rounds of questions on one prompt's begun answers; each asks what weighs most after the last
+_DUST: Final = 1e-9  # rounding error allowed on a bound, in points
 
 
 @dataclass
 class ExpectedElicitation:
-    """Reads the model's distribution over the scale's numbers.
-
-    ``max_pruned_points`` is in scale points: more is asked until the rest can move no intensity by more.
-    """
+    """Reads the model's distribution over the scale's numbers."""
 
     scale: Scale
-    max_pruned_points: float
+    max_pruned_points: float  # more is asked until the rest can move no intensity by more
     _tree: NumberTree | None = field(default=None, repr=False)
 
     @classmethod
@@ -178,12 +172,8 @@ class _Walk:
     """The walks of n prompts down one tree of N nodes, side by side.
 
     A node is *open* if its probability is known but not what follows it. ``mass`` is the probability of a node's path,
-    ``final`` that of its number once known: without the share that continues with a digit.
-
-    Attributes
-    ----------
-    bounds
-        Shape (n,): how far the mean could be from the reported one, in points; inf if it could be anything.
+    ``final`` that of its number once known: without the share that continues with a digit. ``bounds``, shape (n,), is
+    how far the mean could be from the reported one, in points.
     """
 
     def __init__(self, tree: NumberTree, n_prompts: int, max_points: float) -> None:

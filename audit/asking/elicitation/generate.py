@@ -19,35 +19,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.parsing import parse_response_hou2025
 from audit.asking.elicitation.phrases import ParsedResponse, read_in_language
 from audit.engines.base import Done, Engine, unwatched
 from audit.engines.dialects import ends_within_thought
 from audit.errors import ConfigError
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from stimuli.languages import Replies, english_replies
 from stimuli.prompts import Prompt, Question, Scale
 
 
 @dataclass(frozen=True)
 class GenerateElicitation:
-    """Generates a text and parses it.
-
-    Attributes
-    ----------
-    max_tokens
-        Limit of a response.
-    parser
-        ``scale`` knows the scale and the prompt; ``hou2025`` is the published parser with its faults.
-    replies
-        How to read answers in the prompts' language; None for English.
-    """
+    """Generates a text and parses it."""
 
     scale: Scale
     max_tokens: int
-    parser: Literal["scale", "hou2025"]
-    replies: Replies | None = None
+    parser: Literal["scale", "hou2025"]  # `hou2025` is the published parser with its faults
+    replies: Replies | None = None  # how to read answers in the prompts' language; None for English
 
     @property
     def room(self) -> int:
@@ -67,11 +56,7 @@ class GenerateElicitation:
                 reading = self._read(written.text, prompt, cut=written.cut)
             outcomes.append(
                 ElicitedRating(
-                    reading.status,
-                    reading.intensity,
-                    response=written.text,
-                    n_prompt_tokens=n_read,
-                    cut=written.cut,
+                    reading.status, reading.intensity, response=written.text, n_prompt_tokens=n_read, cut=written.cut
                 )
             )
         return outcomes

@@ -19,37 +19,20 @@ _MAX_TOKENS_ASKED: Final = 128  # the limit of vLLM for one request
 
 @dataclass(frozen=True)
 class NumberTree:
-    """The tokens of a scale's numbers; each of the n nodes is a path of tokens, the first one empty.
+    """The tokens of a scale's numbers; each of the n nodes is a path of tokens, the first one empty."""
 
-    Attributes
-    ----------
-    paths
-        The nodes' paths, parents before children.
-    numbers
-        Shape (n,), float64: the number that a node spells; NaN if it only begins numbers.
-    lows, highs
-        Shape (n,), float64: the smallest and largest number that a node spells or begins.
-    parents
-        Shape (n,): each node's parent; -1 for the first node.
-    tokens
-        The k tokens to ask about: all that continue a number, and ``digits``.
-    columns
-        Shape (n,): the place in ``tokens`` of a node's last token; -1 for the first node.
-    digits
-        The places in ``tokens`` of those that continue a complete number: a number ends if none of them follows.
-    asked
-        Shape (n,): whether the next token matters, because the node begins numbers or its own number may go on. A
-        number that is a single token, like the numbers that begin with it, ends by itself.
-    """
-
-    paths: tuple[Path, ...]
-    numbers: npt.NDArray[np.float64]
+    paths: tuple[Path, ...]  # the nodes' paths, parents before children
+    numbers: npt.NDArray[np.float64]  # shape (n,): the number that a node spells; NaN if it only begins numbers
+    # shape (n,), float64: the smallest and largest number that a node spells or begins
     lows: npt.NDArray[np.float64]
     highs: npt.NDArray[np.float64]
-    parents: npt.NDArray[np.int64]
-    tokens: tuple[int, ...]
-    columns: npt.NDArray[np.int64]
+    parents: npt.NDArray[np.int64]  # shape (n,): each node's parent; -1 for the first node
+    tokens: tuple[int, ...]  # the k tokens to ask about: all that continue a number, and digits
+    columns: npt.NDArray[np.int64]  # shape (n,): the place in tokens of a node's last token; -1 for the first node
+    # the places in tokens of those that continue a complete number: a number ends if none of them follows
     digits: npt.NDArray[np.int64]
+    # Shape (n,): whether the next token matters, because the node begins numbers or its own number may go on. A number
+    # that is a single token, like the numbers that begin with it, ends by itself.
     asked: npt.NDArray[np.bool_]
 
     @property
@@ -59,11 +42,7 @@ class NumberTree:
 
 
 def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> NumberTree:
-    """Build the tree of a scale's numbers as the model would write them, with or without a leading space.
-
-    ``before`` is a rendered prompt, because a tokenizer may split a number differently at the head of a text. Raises
-    ModelError if the tokens cannot tell the numbers apart.
-    """
+    """Build the tree of a scale's numbers as the model would write them after ``before``, a rendered prompt."""
     number_at: dict[Path, int] = {}
     unended: set[Path] = set()
     digits: set[int] = set()

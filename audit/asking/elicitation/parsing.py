@@ -21,33 +21,22 @@ _HOU_INTEGER = re.compile(r"\b\d+\b")
 
 
 def parse_response(
-    response: str,
+    response: str,  # text inside <think> and similar marks, and turns that the model invents, are skipped
     *,
     low: float,
     high: float,
-    quoted: Sequence[str] = (),
-    low_label: str | None = None,
+    quoted: Sequence[str] = (),  # texts whose numbers, with the same words around, the response may repeat
+    low_label: str | None = None,  # a response that consists of the words for an end is that end
     high_label: str | None = None,
     question: Question | None = None,
     cut: bool | None = False,
 ) -> ParsedResponse:
     """Read the intensity that a response states on the scale from ``low`` to ``high``; it is never clipped.
 
-    Parameters
-    ----------
-    response
-        The model's raw text. Text inside ``<think>`` and similar marks, and turns that the model invents, are skipped.
-    quoted
-        Texts that the response may repeat (the narrative, the user message): a number with the same neighbouring words
-        in one of them is a quotation.
-    low_label, high_label
-        The words for the scale's ends; a response that consists of one of them is that end.
-    question
-        Names the emotion and the people: the emotion's words label a rating, like "rating" does. If None, the common
-        names of emotions do, and a sentence about somebody's feeling is not read as a rating.
-    cut
-        Whether the response stopped at its length limit: then a number at its end, which might go on, is not read. If
-        None, that is unknown: a number that ends a sentence without a full stop is not read.
+    ``question`` names the emotion and the people: the emotion's words label a rating, like "rating" does. If None, the
+    common names of emotions do, and a sentence about somebody's feeling is not read as a rating. If the response was
+    ``cut`` at its length limit, a number at its end, which might go on, is not read; None means unknown: a number that
+    ends a sentence without a full stop is not read.
 
     Notes
     -----

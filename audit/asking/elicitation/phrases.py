@@ -37,14 +37,19 @@ _PLAIN_FIGURE: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _DIGITS: Final = re.compile(r"[0-9]+")
 _NUMERAL: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _SENTENCE_END: Final = re.compile(
-    r"\n+|;(?=\s)|(?<=\b(?:is|it|ok|so|me|us|do|be|up|in|on|at|to|of))[.!…]+(?=\s|\Z)|(?<=[^\W_]{3})[.!…]+(?=[\s\"'*)\]_]|\Z)|(?<=[0-9%\"'*)\]_\ue000-\ue004])[.!…]+(?=\s|\Z)|(?<=\w\?)[?!]*(?=\s|\Z)"
+    r"\n+"
+    r"|;(?=\s)"
+    r"|(?<=\b(?:is|it|ok|so|me|us|do|be|up|in|on|at|to|of))[.!…]+(?=\s|\Z)"
+    r"|(?<=[^\W_]{3})[.!…]+(?=[\s\"'*)\]_]|\Z)"
+    r"|(?<=[0-9%\"'*)\]_\ue000-\ue004])[.!…]+(?=\s|\Z)"
+    r"|(?<=\w\?)[?!]*(?=\s|\Z)"
 )
 """Line ends, and full stops after a word of three letters or a number, so that "ca. 85" and "z. b. 85" stay whole."""
 _WRAPPED: Final = re.compile(
-    r"\A(?:[\s*_\"'`()\[\]{}:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;-]+\Z"
+    r"\A(?:[\s*_\"'`()\[\]{}:=|~„“”»«]|>(?! ?[0-9])|[-•·] )+"
+    r"|[\s*_\"'`()\[\]{}<#:|~„“”»«.!?…,;-]+\Z"
 )
-_TWICE: Final = re.compile(r"(?<![\w.,])([0-9]+(?:\.[0-9]+)?) ?\(\1\)")
-"""A number in words and digits: "seventy (70)"."""
+_TWICE: Final = re.compile(r"(?<![\w.,])([0-9]+(?:\.[0-9]+)?) ?\(\1\)")  # a number in words and digits: "seventy (70)"
 _WINDOW: Final = 3
 _SHORT: Final = 40
 _YEAR: Final = 4
@@ -137,24 +142,9 @@ def read_in_language(
 ) -> ParsedResponse:
     """Read the intensity that a response states; it is never clipped to the scale.
 
-    Parameters
-    ----------
-    response
-        The model's raw text; thoughts and invented turns are skipped.
-    scale
-        As asked, with its labels in the language of ``replies``.
-    quoted
-        Texts that the response may repeat, so that numbers in them are not ratings.
-    question
-        Names the emotion and the people. If None, all common names of emotions count as the one in question.
-    cut
-        Whether the text stopped at its length limit: then a number at its end, which might go on, is not read. If None,
-        that is unknown: a number alone or after a label is read, one that ends a sentence without a full stop is not.
-
-    Notes
-    -----
-    Amounts are read as in :func:`audit.asking.elicitation.parsing.parse_response`. Two different ratings count as none.
-    A refusing phrase, in the language or in English, counts if no rating is stated.
+    Arguments and amounts are those of :func:`audit.asking.elicitation.parsing.parse_response`, with the scale's labels
+    in the language of ``replies``. Without ``question`` all common names of emotions count as the one in question. Two
+    different ratings count as none. A refusing phrase, in the language or in English, counts if no rating is stated.
     """
     return read_response(
         response,
@@ -224,8 +214,7 @@ def _read(
     return ParsedResponse(Status.UNPARSEABLE, math.nan)
 
 
-_read_short = lru_cache(maxsize=4096)(_read)
-"""Runs repeat a few short responses many times."""
+_read_short = lru_cache(maxsize=4096)(_read)  # runs repeat a few short responses many times
 
 
 def _choose(sentences: Sequence[_Sentence]) -> float:
@@ -473,16 +462,11 @@ def _after_numbers(answer: str, phrases: _Phrases) -> str:
     return text[last:].strip()
 
 
-_VOID: Final = frozenset({"br", "hr", "li", "p", "td", "th", "tr"})
-"""Tags that need no closing tag."""
-_HANGING: Final = frozenset("-–—,/(+~")
-"""Marks that a number continues after."""
-_UNITS: Final = frozenset({"percent", "per cent", "points", "point", "pts"})
-"""Words that end a number."""
-_LED: Final = re.compile(r"[^\W\d_]\s?\Z")
-"""A word right before a number, with no mark between them."""
-_OVER: Final = re.compile(r"[\n})\]]|\A[.!?…]+ ")
-"""What ends a number for good, even if the text is cut after it."""
+_VOID: Final = frozenset({"br", "hr", "li", "p", "td", "th", "tr"})  # tags that need no closing tag
+_HANGING: Final = frozenset("-–—,/(+~")  # marks that a number continues after
+_UNITS: Final = frozenset({"percent", "per cent", "points", "point", "pts"})  # words that end a number
+_LED: Final = re.compile(r"[^\W\d_]\s?\Z")  # a word right before a number, with no mark between them
+_OVER: Final = re.compile(r"[\n})\]]|\A[.!?…]+ ")  # what ends a number for good, even if the text is cut after it
 _SAYS_HOW_MUCH: Final = re.compile(
     r"(?:\A|[^a-zäöüß ] ?|\b(?:it|at|as|to|is|be|say|of|an?|with|around|about|auf|mit|bei|ist|von) )[~≈]?\Z"
 )

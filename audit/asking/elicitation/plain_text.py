@@ -91,8 +91,7 @@ _EMPHASIS: Final = re.compile(
 )
 _WORD_GAP: Final = re.compile(r"(?<=[A-Za-z])_+(?=[A-Za-z])")
 _LINE_MARKS: Final = re.compile(
-    r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]{0,12}[=0-9.])|[-+•·▪◦‣*](?= )))+",
-    re.MULTILINE,
+    r"^(?:[ \t]*(?:#{1,6}(?= )|>(?![\s>*_\"'`$(\\{~\ue004\ue007]{0,12}[=0-9.])|[-+•·▪◦‣*](?= )))+", re.MULTILINE
 )
 _QUOTED_NUMBER: Final = re.compile(r"(:[*_ \t]*\n\s*)>[ \t]+(?=[*_]+[0-9.])")
 """A bold number in a block quote under its label; elsewhere "> 70" is a bound."""
@@ -103,11 +102,9 @@ _SINGLE_QUOTED: Final = re.compile(r"(?<!\w)'([^'\n]{1,60})'(?!\w)")
 _IN_DOLLARS: Final = re.compile(r"\$([^$\n0-9][^$\n]{0,60})\$(?![0-9])")
 BOX: Final = MARKS["box"]
 ANSWER: Final = MARKS["answer"]
-_MARKED_WORDS: Final = re.compile(rf"[{BOX}{ANSWER}](?![~≈$( ]*[-+]?[0-9.])")
-"""A mark before words, which mean the same without it."""
+_MARKED_WORDS: Final = re.compile(rf"[{BOX}{ANSWER}](?![~≈$( ]*[-+]?[0-9.])")  # before words a mark means nothing
 _BOX_WITHIN: Final = re.compile(rf"{BOX}(?=[^\n]*[0-9][^\n0-9.,/%-]+[0-9])|(?<=[0-9] ){BOX}|(?<=[0-9]/){BOX}")
-UNKNOWN: Final = "\ue005"
-"""Stands for unknown marks: the text between them may not be part of the answer."""
+UNKNOWN: Final = "\ue005"  # stands for unknown marks: the text between them may not be part of the answer
 _CAPITAL: Final = "\ue006"
 _LONG_NUMBER: Final = re.compile(r"(\d{41})\d+")
 _BLANKS: Final = re.compile(r"[^\S\n]{2,}")
@@ -250,8 +247,7 @@ def _leaves(content: object, key: str) -> Iterator[str]:
 _OBJECTS: Final = json.JSONDecoder(object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
 _MAX_OBJECTS: Final = 20
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
-_FEW_WORDS: Final = 3
-"""A value of up to this many words may be a number: "85 out of 100"."""
+_FEW_WORDS: Final = 3  # a value of up to this many words may be a number: "85 out of 100"
 _AROUND_ROWS: Final = " \t*_`\"'>#$•+-" + MARKS["box"] + MARKS["answer"]
 
 

@@ -75,10 +75,8 @@ class Quantity:
     start: int
     end: int
     value: float
-    per: float = math.nan
-    """The denominator of a fraction; 100 for a percentage, NaN for a plain number."""
-    ends: tuple[float, float] | None = None
-    """The ends of a range; its value is the midpoint."""
+    per: float = math.nan  # the denominator of a fraction; 100 for a percentage, NaN for a plain number
+    ends: tuple[float, float] | None = None  # the ends of a range; its value is the midpoint
 
 
 def describe_scale(text: str, *, low: float, high: float, labels: Sequence[str] = ("", "")) -> tuple[str, bool]:

@@ -15,40 +15,25 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-_LEAST_NARRATIVES: Final = 2
-"""One narrative says nothing about how narratives differ."""
+_LEAST_NARRATIVES: Final = 2  # one narrative says nothing about how narratives differ
 _Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Prompts to ask again.
+    """Prompts to ask again."""
 
-    Attributes
-    ----------
-    places
-        Their ``prompt_index``, ascending.
-    notes
-        By dimension and variant: why its part of the sample is incomplete.
-    """
-
-    places: _Places
-    notes: dict[tuple[str, str], str]
+    places: _Places  # prompt_index, ascending
+    notes: dict[tuple[str, str], str]  # by dimension and variant: why its part of the sample is incomplete
 
 
 def choose_sample(prompts: pd.DataFrame, *, size: int, seed: int, left_out: Collection[str] = ()) -> Sample:
-    """Draw whole narratives from each dimension and variant, which share the sample equally.
+    """Draw whole narratives from each dimension and variant, which share the sample of ``size`` prompts equally.
 
-    ``prompts`` has the columns ``prompt_index``, ``dimension``, ``variant``, ``narrative_id``, ``perceiver``,
-    ``experiencer``, their groups and ``in_group`` of ``tables.RATINGS``. Baselines, whose ``in_group`` is missing, are
-    never drawn. ``size`` is the most prompts of the sample, ``left_out`` names dimensions to skip.
-
-    Notes
-    -----
-    Of several wordings only the first is drawn. If a share has no room for two narratives with all their pairs, it uses
-    fewer identities: one term of each group as perceiver and as many terms of each group as experiencers as fit; if
-    even one of each is too many, fewer groups. A share without room for two groups in two narratives stays empty, and a
-    note says so.
+    Baselines, whose ``in_group`` is missing, are never drawn. Of several wordings only the first is drawn. If a share
+    has no room for two narratives with all their pairs, it uses fewer identities: one term of each group as perceiver
+    and as many terms of each group as experiencers as fit; if even one of each is too many, fewer groups. A share
+    without room for two groups in two narratives stays empty, and a note says so.
     """
     compared = prompts.loc[prompts["in_group"].notna() & ~prompts["dimension"].isin(list(left_out))]
     if "wording" in compared:

@@ -14,16 +14,11 @@ from audit.configuration.schema import ExamplesConfig, KnowledgeConfig, fingerpr
 from stimuli.examples import ExamplePool, choose_random, choose_similar
 from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
 
-Row = dict[str, Any]
-"""Columns of ``tables.GIVEN``."""
+Row = dict[str, Any]  # columns of `tables.GIVEN`
 
 
 def give(plan: Plan, *, say: Callable[[str], None]) -> tuple[list[Row], dict[str, Any]]:
-    """Choose the examples and get the knowledge for every narrative of a run.
-
-    Returns rows of ``tables.GIVEN`` and what the manifest records: the sources, the SHA-256 of what is shown, and the
-    seconds taken. Both are empty if the strategy adds nothing.
-    """
+    """Choose the examples and get the knowledge for every narrative of a run; return ``GIVEN`` and what to record."""
     rows: list[Row] = []
     facts: dict[str, Any] = {}
     settings = plan.config.strategy

@@ -19,28 +19,15 @@ from stimuli.strategies import CLOSING, NO_STRATEGY, Stage, Strategy
 
 @dataclass(frozen=True, slots=True)
 class StageText:
-    """What one stage wrote for one prompt.
+    """What one stage wrote for one prompt."""
 
-    Attributes
-    ----------
-    text
-        As written; empty if it failed.
-    status
-        ``written``; ``empty``, only white space; ``cut`` at ``max_tokens`` and kept; or ``failed``: not answered, or
-        not asked because an earlier stage failed or the conversation is too long.
-    n_prompt_tokens
-        0 if it was not asked.
-    n_tokens
-        Tokens written. A text that several prompts share counts in each.
-    n_dropped
-        Examples and earlier calls (question and answer) that were left out because they did not fit.
-    """
-
-    text: str
+    text: str  # as written; empty if it failed
+    # `empty`: only white space; `cut` at max_tokens and kept; `failed`: not answered, or not asked because an earlier
+    # stage failed or the conversation is too long
     status: Literal["written", "empty", "cut", "failed"]
-    n_prompt_tokens: int
-    n_tokens: int
-    n_dropped: int
+    n_prompt_tokens: int  # 0 if it was not asked
+    n_tokens: int  # written; a text that several prompts share counts in each
+    n_dropped: int  # examples and earlier calls that were left out because they did not fit
 
 
 def run_stage(
@@ -54,19 +41,10 @@ def run_stage(
     seed: int,
     done: Done = unwatched,
 ) -> list[StageText]:
-    """Ask one stage for n prompts.
+    """Ask one stage for n prompts; at temperature 0, conversations that are identical are asked once.
 
-    At temperature 0, conversations that are identical are asked once and share the text.
-
-    Parameters
-    ----------
-    asked
-        Each prompt's values, see :func:`stimuli.strategies.strategy_values`.
-    earlier
-        What the earlier stages wrote: for each stage, one :class:`StageText` a prompt.
-    places
-        Each prompt's ``prompt_index``. Together with the run's seed and the stage's name it seeds a sampled text, which
-        does not depend on the batch then.
+    Each prompt's place (``prompt_index``), the run's seed and the stage's name seed a sampled text, which then does not
+    depend on the batch.
     """
     settings = strategy.stages[stage]
     fitted = _fit(strategy, stage, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
@@ -88,9 +66,8 @@ def write_thoughts(
 ) -> list[StageText]:
     """Have the model think about n prompts; it sees all that the call for the answer shows.
 
-    A thought is ``cut`` if the model did not end it itself, whatever it wrote. ``settings`` says how thoughts are
-    written, without its prompt; ``room`` is the most tokens of the answer, ``begun`` its beginning. Other arguments are
-    those of :func:`run_stage`.
+    A thought is ``cut`` if the model did not end it itself, whatever it wrote. ``room`` is the most tokens of the
+    answer, ``begun`` its beginning.
     """
     wanted = settings.max_tokens + room + CLOSING
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, room=wanted, begun=begun, thinks=True)
@@ -109,11 +86,7 @@ def write_replies(
     seed: int,
     done: Done = unwatched,
 ) -> list[StageText]:
-    """Ask the audit's question after all stages, for tasks whose answer is a text.
-
-    ``settings`` says how texts are written, without its prompt; its name is part of the seed of a sampled text. Other
-    arguments are those of :func:`run_stage`.
-    """
+    """Ask the audit's question after all stages, for tasks whose answer is a text."""
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, thoughts=thoughts, room=settings.max_tokens)
     return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
@@ -172,8 +145,7 @@ def final_prompts(
     """Build the prompts that ask the audit's question after all stages, each with the number of dropped turns.
 
     None if a stage or thought failed, or if the conversation does not fit and cannot be shortened. If nothing comes
-    before the question, every prompt is returned: the elicitation itself fails those that are too long. ``room`` is the
-    most tokens of the answer, ``begun`` its beginning; other arguments are those of :func:`run_stage`.
+    before the question, every prompt is returned: the elicitation itself fails those that are too long.
     """
     if thoughts is None and strategy.name == NO_STRATEGY:
         return [(Prompt(values["system"], values["question"], begun=begun), 0) for values in asked]

@@ -22,21 +22,13 @@ Do: TypeAlias = Callable[[Any, OpenModel, Done], Any]
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of work for one worker.
+    """A piece of work for one worker."""
 
-    Attributes
-    ----------
-    part
-        Names the part of the run. The engine forgets what came before it, and a server's answers are kept under this
-        name until the part is complete.
-    do
-        Must be picklable with its arguments: a module-level or partial function.
-    watch
-        Called in this process whenever a worker begins the job, also a second one; returns the callback for progress.
-    """
-
+    # The part of the run. The engine forgets what came before it, and a server's answers are kept under this name until
+    # the part is complete.
     part: str
-    do: Do
+    do: Do  # picklable with its arguments: a module-level or partial function
+    # called in this process whenever a worker begins the job, also a second one; returns progress's callback
     watch: Callable[[], Done]
 
 
@@ -56,10 +48,7 @@ class Workers(ABC):
 
     @abstractmethod
     def run(self, courses: Iterable[Course[T]]) -> Iterator[T]:
-        """Run courses, as many at once as there are workers, and yield their results as they end.
-
-        Raises ModelError if a job cannot be done or no worker is left, and whatever a course raises.
-        """
+        """Run courses, as many at once as there are workers, and yield their results as they end."""
 
     def ask(self, job: Job) -> Any:
         """Run a single job and return its result."""
@@ -74,19 +63,14 @@ class Workers(ABC):
         """Close the workers; a model opened by this process stays open."""
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the workers."""
         self.close()
 
 
 class Here(Workers):
-    """The process of the command as the only worker.
-
-    ``keep`` returns the store of a part's answers, for engines that use one.
-    """
+    """The process of the command as the only worker."""
 
     def __init__(self, model: OpenModel, shared: object, keep: Callable[[str], AnswerStore]) -> None:
         self.n = 1

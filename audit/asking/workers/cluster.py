@@ -29,17 +29,12 @@ from audit.engines.progress import Say
 from audit.errors import ModelError, WorkerError
 from audit.tables.formatting import plural
 
-LISTEN_FOR: Final = 1.0
-"""Longest wait of a relay for a message, in seconds."""
-STOP_WITHIN: Final = 5.0
-"""Seconds that a relay has to end its worker before it is killed itself."""
+LISTEN_FOR: Final = 1.0  # longest wait of a relay for a message, in seconds
+STOP_WITHIN: Final = 5.0  # seconds that a relay has to end its worker before it is killed itself
 
 
 class Relay:
-    """The actor that starts a worker on its machine and passes on messages in both directions.
-
-    ``version`` is that of this package where the command runs; the machine must have the same. ``opening`` is pickled.
-    """
+    """The actor that starts a worker on its machine and passes on messages in both directions."""
 
     def __init__(self, number: int, version: str, environment: Mapping[str, str], opening: bytes) -> None:
         self._node = os.uname().nodename
@@ -162,10 +157,7 @@ def check_installed() -> Any:
 
 
 def connect(engine: EngineConfig) -> Any:
-    """Connect Ray to the configured cluster, or start one on this machine.
-
-    Refuses models on a server, which need no cluster.
-    """
+    """Connect Ray to the configured cluster, or start one on this machine."""
     assert engine.ray is not None
     if engine.name == "openai":
         raise WorkerError("engine=ray runs models on the cluster's machines; a server is asked by engine=openai")
@@ -217,10 +209,7 @@ def fit(nodes: Sequence[Mapping[str, float]], engine: EngineConfig, wanted: int 
 def open_pool(
     ray: Any, opening: Opening, engine: EngineConfig, *, n_shards: int | None, say: Say, shown: str
 ) -> WorkerPool:
-    """Have workers on a cluster open a model; the cluster is disconnected when they end.
-
-    ``shown`` is the model's name in messages. A ModelError names the machine that could not open the model.
-    """
+    """Have workers on a cluster open a model; the cluster is disconnected when they end."""
     assert engine.ray is not None
     try:
         n, gpus = share_out(ray, engine, engine.replicas)

@@ -15,18 +15,10 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class Share:
-    """What one worker computes on.
+    """What one worker computes on."""
 
-    Attributes
-    ----------
-    on
-        For messages.
-    environment
-        Variables to set before it imports anything.
-    """
-
-    on: str
-    environment: dict[str, str]
+    on: str  # for messages
+    environment: dict[str, str]  # variables to set before it imports anything
 
 
 def shares(engine: EngineConfig, name: str) -> list[Share]:

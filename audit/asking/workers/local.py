@@ -23,30 +23,16 @@ from audit.asking.workers.base import Do
 from audit.asking.workers.pool import Ended, Post, Worker
 
 _START: Final = "import sys; sys.path[:] = {path!r}; from audit.asking.workers.process import main; main({descriptor})"
-END_WITHIN: Final = 20.0
-"""Seconds that a worker has to free its resources."""
-LAST_LINES: Final = 3
-"""Lines of its log that are quoted when a worker dies."""
-_LONGEST: Final = 300
-"""Longest quotation, in characters."""
+END_WITHIN: Final = 20.0  # seconds that a worker has to free its resources
+LAST_LINES: Final = 3  # lines of its log that are quoted when a worker dies
+_LONGEST: Final = 300  # longest quotation, in characters
 
 
 class LocalWorker(Worker):
-    """A process of this machine.
-
-    ``on`` names its devices, ``environment`` is set before it imports anything, ``opening`` is a pickled
-    :class:`audit.asking.workers.serve.Opening`, and ``stream`` is ``log`` opened for appending.
-    """
+    """A process of this machine."""
 
     def __init__(
-        self,
-        number: int,
-        on: str,
-        environment: Mapping[str, str],
-        opening: bytes,
-        *,
-        log: Path,
-        stream: BinaryIO,
+        self, number: int, on: str, environment: Mapping[str, str], opening: bytes, *, log: Path, stream: BinaryIO
     ) -> None:
         self.name = f"replica {number} ({on})"
         self._environment, self._opening = dict(environment), opening

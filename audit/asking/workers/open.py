@@ -15,18 +15,13 @@ from audit.engines.progress import Say
 from audit.errors import WorkerError
 from audit.runs.store import RunFolder
 
-ENGINE_LOG: Final = "engine.log"
-"""The run's file with the output of the model's library while it loads."""
+ENGINE_LOG: Final = "engine.log"  # the run's file with the output of the model's library while it loads
 
 
 def open_workers(
     config: AuditConfig, folder: RunFolder, shared: object, *, writes: bool, how: str, n_shards: int | None, say: Say
 ) -> tuple[Workers, float]:
-    """Open the model of a run; return the workers and the seconds that it took.
-
-    ``how`` describes the elicitation in the line about the loaded model. ``n_shards`` is how many shards are missing,
-    if known: more workers would have nothing to do. For ``writes`` see :func:`audit.engines.open.choose_engine`.
-    """
+    """Open the model of a run in no more workers than missing shards; return them and the seconds that it took."""
     clock = time.perf_counter()
     open_them = _on_ray if config.engine.ray is not None else _here if config.engine.replicas == 1 else _replicas
     workers = open_them(config, folder, shared, writes=writes, n_shards=n_shards, say=say)

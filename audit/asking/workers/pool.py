@@ -23,12 +23,9 @@ from audit.errors import AuditError, WorkerError
 
 T = TypeVar("T")
 
-BEATS: Final = 120.0
-"""Seconds without a sign of life after which a worker is stopped; it sends one about every second."""
-LEAST_LOOK: Final = 1.0
-"""Longest wait between two checks for silent workers, in seconds."""
-MOST_ENDED: Final = 2
-"""The run ends after one job has ended this many workers."""
+BEATS: Final = 120.0  # seconds without a sign of life after which a worker is stopped; it sends one about every second
+LEAST_LOOK: Final = 1.0  # longest wait between two checks for silent workers, in seconds
+MOST_ENDED: Final = 2  # the run ends after one job has ended this many workers
 
 
 @dataclass(frozen=True)
@@ -38,10 +35,7 @@ class Beat:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker has opened the model.
-
-    If ``name`` is not empty, it renames the worker.
-    """
+    """A worker has opened the model; ``name``, if any, renames the worker."""
 
     known: Known
     name: str = ""
@@ -78,10 +72,8 @@ class Ended:
     why: str
 
 
-Event = Beat | Ready | Progressed | JobDone | Raised | Ended
-"""A message about a worker."""
-Post = Callable[[Event], None]
-"""Takes the messages about one worker; may be called from any thread."""
+Event = Beat | Ready | Progressed | JobDone | Raised | Ended  # a message about a worker
+Post = Callable[[Event], None]  # takes the messages about one worker; may be called from any thread
 
 
 class Worker(ABC):
@@ -127,11 +119,7 @@ class _State:
 
 
 class WorkerPool(Workers):
-    """Several workers.
-
-    A worker that answers no prompt for ``hang_s`` seconds is stopped; None means no limit. ``say`` gets lines about
-    workers that died.
-    """
+    """Several workers; one that answers no prompt for ``hang_s`` seconds is stopped."""
 
     def __init__(self, workers: Sequence[Worker], *, hang_s: float | None, say: Say) -> None:
         self.n = len(workers)
@@ -159,10 +147,7 @@ class WorkerPool(Workers):
         self._events.put((state, event))
 
     def _wait_for_all(self) -> None:
-        """Wait until each worker has opened the model or died, and check that all have the same model.
-
-        Nothing is asked before, because answers from another model could not be told from the rest.
-        """
+        """Wait until each worker opened the model or died: answers of another model could not be told from the rest."""
         while any(state.known is None for state in self._states):
             state, event = self._next_event()
             match event:

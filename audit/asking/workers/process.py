@@ -14,8 +14,7 @@ from audit.asking.workers.pool import Beat, Event, Progressed, Raised, Ready
 from audit.asking.workers.serve import Opening, do_job, told
 from audit.errors import AuditError
 
-BEAT_EVERY: Final = 1.0
-"""Seconds between signs of life."""
+BEAT_EVERY: Final = 1.0  # seconds between signs of life
 
 
 def main(descriptor: int) -> None:

@@ -15,10 +15,7 @@ from audit.errors import AuditError
 
 @dataclass(frozen=True)
 class Opening:
-    """What a worker needs to open the model; ``shared`` is passed to all jobs.
-
-    The other fields are the arguments of :func:`audit.engines.open.open_model`.
-    """
+    """What a worker needs to open the model (the arguments of ``open_model``); ``shared`` is passed to all jobs."""
 
     model: ModelConfig
     engine: EngineConfig
@@ -36,8 +33,8 @@ class Opening:
 def do_job(number: int, do: Do, shared: object, model: OpenModel, done: Done) -> Event:
     """Run a job and return its outcome.
 
-    Errors that the user can fix and limits of an engine are reported. After any other error, the engine and its device
-    may answer wrongly, so it ends the worker.
+    After an error that is neither the user's to fix nor an engine's limit, the engine and its device may answer
+    wrongly, so it ends the worker.
     """
     try:
         model.engine.forget()

@@ -16,46 +16,27 @@ from audit.tables.formatting import printable
 from stimuli.errors import StimulusError
 
 OK: Final = 0
-FAILED: Final = 2
-"""The user can fix it: one line says how."""
-UNEXPECTED: Final = 70
-"""An unexpected error, like ``EX_SOFTWARE`` of sysexits.h: one line names a log."""
+FAILED: Final = 2  # the user can fix it: one line says how
+UNEXPECTED: Final = 70  # an unexpected error, like `EX_SOFTWARE` of sysexits.h: one line names a log
 INTERRUPTED: Final = 130
 
-LONGEST_LINE: Final = 2000
-"""Most characters of an error line, which may quote a value of any length from a file."""
-_END: Final = 600
-"""Characters kept of its end, which has the remedy."""
+LONGEST_LINE: Final = 2000  # most characters of an error line, which may quote a value of any length from a file
+_END: Final = 600  # characters kept of its end, which has the remedy
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command of ``python -m audit``.
-
-    Attributes
-    ----------
-    summary
-        A line or two for the list of commands.
-    help
-        Returns what ``--help`` prints, from "usage: " to the last newline; imports nothing heavy.
-    do
-        Takes the words after the command and returns the exit code; imports what it needs when called. Errors that the
-        user can fix are raised as ``AuditError`` or ``StimulusError``.
-    unread
-        Exit code if the reader of the output leaves early.
-    usages
-        The ways to call it, for shell completion.
-    overrides
-        Whether it also takes overrides of the configuration.
-    """
+    """One command of ``python -m audit``."""
 
     name: str
-    summary: str
-    help: Callable[[], str]
+    summary: str  # a line or two for the list of commands
+    help: Callable[[], str]  # returns what `--help` prints, from "usage: " to the last newline; imports nothing heavy
+    # Takes the words after the command and returns the exit code; imports what it needs when called. Errors that the
+    # user can fix are raised as AuditError or StimulusError.
     do: Callable[[Sequence[str]], int]
-    unread: int = OK
-    usages: tuple[Usage, ...] = ()
-    overrides: bool = False
+    unread: int = OK  # exit code if the reader of the output leaves early
+    usages: tuple[Usage, ...] = ()  # the ways to call it, for shell completion
+    overrides: bool = False  # whether it also takes overrides of the configuration
 
 
 def shortened(text: str) -> str:
@@ -78,10 +59,7 @@ class Fault:
 
 
 def try_step(step: Callable[[], None], words: Sequence[str]) -> Fault | None:
-    """Run a step; print its failure as one line and return it, or None if all went well.
-
-    Ctrl-C and a closed output pipe are passed on. ``words`` is the command line, for the log of unexpected errors.
-    """
+    """Run a step; print a failure as one line and return it. Ctrl-C and a closed output pipe are passed on."""
     try:
         step()
     except (AuditError, StimulusError) as error:

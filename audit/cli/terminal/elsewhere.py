@@ -20,18 +20,14 @@ from audit.cli.terminal.printing import say
 from audit.errors import ConfigError, StoreError
 
 LAUNCHER: Final = "hydra/launcher="
-_HERE: Final[set[str]] = set()
-"""Tokens of this process's sweeps; a process that was started for a job has none."""
+_HERE: Final[set[str]] = set()  # tokens of this process's sweeps; a process that was started for a job has none
 
 
 @dataclass
 class Jobs:
-    """The outcomes of jobs, in whichever process they ran.
+    """The outcomes of jobs, in whichever process they ran."""
 
-    Jobs in other processes leave their files in ``place``; None if all run here.
-    """
-
-    place: Path | None = None
+    place: Path | None = None  # where jobs in other processes leave their files; None if all run here
     _token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _done: list[Any] = field(default_factory=list)
 

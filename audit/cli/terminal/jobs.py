@@ -44,25 +44,13 @@ def split_arguments(usage: Usage, words: Sequence[str]) -> tuple[Given, list[str
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The outcome of one composed configuration.
+    """The outcome of one composed configuration."""
 
-    Attributes
-    ----------
-    number
-        Its place in a sweep; None outside a sweep.
-    config
-        None if it could not be validated.
-    folder
-        The run's folder; None if there is none.
-    fault
-        None if all went well.
-    """
-
-    number: int | None
+    number: int | None  # its place in a sweep; None outside a sweep
     overrides: tuple[str, ...]
-    config: AuditConfig | None
-    folder: Path | None
-    fault: Fault | None
+    config: AuditConfig | None  # None if it could not be validated
+    folder: Path | None  # the run's, if there is one
+    fault: Fault | None  # None if all went well
 
 
 def overrides_help(command: str) -> str:
@@ -74,10 +62,9 @@ def overrides_help(command: str) -> str:
 def each_job(
     overrides: Sequence[str], do: Callable[[AuditConfig, Composed], Path | None], *, elsewhere: bool = False
 ) -> tuple[int, list[JobOutcome]]:
-    """Do a job with the configuration, or with each of a sweep.
+    """Do a job with the configuration, or with each of a sweep; the exit code is that of the worst fault.
 
-    ``do`` returns the run's folder, if it makes one. With ``elsewhere``, other processes may do a sweep's jobs. A sweep
-    goes on after a job that fails; the exit code is that of the worst fault.
+    ``do`` returns the run's folder, if it makes one. With ``elsewhere``, other processes may do a sweep's jobs.
     """
     with gathered(overrides, may=elsewhere) as jobs:
 

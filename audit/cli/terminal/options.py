@@ -24,32 +24,19 @@ Reader: TypeAlias = Callable[[str, str], _Value]
 
 _MOST_DIGITS: Final = 18
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-SETTING: Final = "statistics."
-"""Prefix of the settings of an analysis."""
+SETTING: Final = "statistics."  # prefix of the settings of an analysis
 
 
 @dataclass(frozen=True)
 class Option(Generic[_Value]):
-    """A KEY=VALUE option of a command.
+    """A KEY=VALUE option of a command."""
 
-    Attributes
-    ----------
-    name
-        The text before "=".
-    read
-        Parses the value.
-    shown
-        What the help writes after "="; if empty, the default.
-    choices
-        Returns the fixed words that it takes, if neither ``read`` nor ``shown`` has them.
-    """
-
-    name: str
+    name: str  # the text before "="
     read: Reader[_Value]
     default: _Value
     help: str
-    shown: str = ""
-    choices: Callable[[], Iterable[str]] = tuple
+    shown: str = ""  # what the help writes after "="; if empty, the default
+    choices: Callable[[], Iterable[str]] = tuple  # the fixed words that it takes, if neither read nor shown has them
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -66,25 +53,13 @@ class Option(Generic[_Value]):
 
 @dataclass(frozen=True)
 class Usage:
-    """One way to call a command.
+    """One way to call a command."""
 
-    Attributes
-    ----------
-    command
-        With its step, if it has steps: "people export".
-    places
-        The folders and files it takes, as in the help: "RUN_DIR".
-    needed
-        Options that must be given.
-    settings
-        Whether it also takes ``statistics.KEY=VALUE``.
-    """
-
-    command: str
-    places: str = ""
-    needed: tuple[Option[Any], ...] = ()
+    command: str  # with its step, if it has steps: "people export"
+    places: str = ""  # the folders and files it takes, as in the help: "RUN_DIR"
+    needed: tuple[Option[Any], ...] = ()  # options that must be given
     options: tuple[Option[Any], ...] = ()
-    settings: bool = False
+    settings: bool = False  # whether it also takes `statistics.KEY=VALUE`
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,21 +98,11 @@ class Usage:
 
 @dataclass(frozen=True)
 class Given:
-    """What the user gave a command.
-
-    A value is parsed when it is asked for, ``given[OPTION]``, so options that the command does not use cause no error.
-
-    Attributes
-    ----------
-    places
-        The folders and files, in order.
-    texts
-        The text after "=" of each given option, by name.
-    """
+    """What the user gave a command; a value is parsed when it is asked for, so that unused ones cause no error."""
 
     command: str
-    places: tuple[str, ...]
-    texts: Mapping[str, str]
+    places: tuple[str, ...]  # the folders and files, in order
+    texts: Mapping[str, str]  # the text after "=" of each given option, by name
 
     def __getitem__(self, option: Option[_Value]) -> _Value:
         """Parse an option's value, or return its default."""

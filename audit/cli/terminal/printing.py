@@ -9,18 +9,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.tables.formatting import (
-    dimension_title,
-    fixed,
-    printable,
-)
+from audit.tables.formatting import dimension_title, fixed, printable
 
 if TYPE_CHECKING:
     from audit.tasks.base import Published
 
 PROGRAM: Final = ("python", "-m", "audit")
-WIDTH: Final = 118
-"""Characters in a line of help."""
+WIDTH: Final = 118  # characters in a line of help
 
 
 _WITHOUT: Final[Mapping[str, str]] = {

@@ -23,14 +23,11 @@ from typing import Final
 from audit.configuration.version import __version__
 from audit.tables.formatting import brief
 
-SWITCH: Final = "AUDIT_TRACEBACK"
-"""An environment variable; unless it is empty or 0, tracebacks are also printed."""
+SWITCH: Final = "AUDIT_TRACEBACK"  # an environment variable; unless it is empty or 0, tracebacks are also printed
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 """Parts of the names of variables that hold secrets."""
-_SHORTEST: Final = 6
-"""In characters. A shorter value is a number or a switch, which appears everywhere."""
-_LONGEST: Final = 400
-"""Most characters of an error's own message in the line; the log has all of it."""
+_SHORTEST: Final = 6  # In characters. A shorter value is a number or a switch, which appears everywhere.
+_LONGEST: Final = 400  # most characters of an error's own message in the line; the log has all of it
 _IN_URL: Final = re.compile(r"(?<=://)[^/\s@'\"]+(?=@)")
 _KEPT: Final = "what was collected is kept"
 
@@ -114,10 +111,7 @@ def _without_secrets(text: str, words: Sequence[str]) -> str:
 
 
 def _written(text: str) -> Path:
-    """Write a log under ``XDG_STATE_HOME``, else ``~/.local/state``, else the temporary folder; return its path.
-
-    Raises OSError if none of them can be written.
-    """
+    """Write a log under ``XDG_STATE_HOME``, else ``~/.local/state``, else the temporary folder; return its path."""
     content = text.encode("utf-8", "backslashreplace")
     begin = datetime.now(UTC).strftime("%Y%m%dT%H%M%S-")
     with suppress(OSError, RuntimeError):  # a user without a home is a RuntimeError

@@ -37,42 +37,27 @@ VARIABLES: Final = (
 BROKEN_BESIDE_TORCH: Final = ("torchvision", "torchaudio", "torchcodec")
 WARM: Final = 4
 PROBED: Final = 20
-TOLERATED: Final = 0.05
-"""Largest difference between two engines' float32 ratings, in points of a scale of 100. 0.0007 was observed."""
-LEAST_FREE: Final = 2e9
-"""Bytes needed for an unpacked small model and a run folder."""
+TOLERATED: Final = 0.05  # largest difference of float32 ratings, in points of a scale of 100 (0.0007 was seen)
+LEAST_FREE: Final = 2e9  # bytes needed for an unpacked small model and a run folder
 _LONGEST: Final = 300
 
 
 @dataclass(frozen=True)
 class Tried:
-    """The outcome of trying an engine.
-
-    Attributes
-    ----------
-    fault
-        Why it did not answer; empty if it did.
-    facts
-        Its version, device and number format, in words.
-    load_s, per_s
-        Seconds to load the model, and prompts per second after that.
-    ratings
-        In the order of the prompts; None where there was no rating.
-    """
+    """The outcome of trying an engine."""
 
     name: str
-    fault: str = ""
-    facts: str = ""
-    load_s: float = 0.0
-    per_s: float = 0.0
-    ratings: tuple[float | None, ...] = ()
+    fault: str = ""  # why it did not answer
+    facts: str = ""  # its version, device and number format, in words
+    load_s: float = 0.0  # seconds to load the model
+    per_s: float = 0.0  # prompts per second after that
+    ratings: tuple[float | None, ...] = ()  # in the order of the prompts; None where there was no rating
 
 
 def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tuple[list[str], list[str]]:
-    """Check whether this machine can run a configuration.
+    """Check whether this machine can run a configuration; return a page, and what keeps it from it.
 
-    Returns a page as lines of Markdown, and what keeps the run from working, each with its remedy. ``probe`` tries
-    engines, or asks the server, for up to ``limit_s`` seconds each.
+    The page is lines of Markdown. ``probe`` tries engines, or asks the server, for up to ``limit_s`` seconds each.
     """
     page = ["# empathy-audit doctor", "", "## Machine", "", *_machine(config), "", "## Packages", "", *_packages()]
     page += ["", "## Environment (names alone)", "", *_variables(), "", "## Engine", ""]
@@ -200,10 +185,7 @@ def _disk_faults(config: AuditConfig) -> Iterator[str]:
 
 
 def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
-    """Return lines about the engine that a run takes, its name, and what keeps the run from using it.
-
-    ``writes`` tells whether the model writes texts, for which another engine may be taken.
-    """
+    """Return lines about the engine that a run takes, its name, and what keeps the run from using it."""
     from audit.asking.workers.devices import shares
     from audit.engines.formats import choose_format
     from audit.engines.hardware import has_gpu
@@ -266,7 +248,7 @@ def try_engine(name: str, config: AuditConfig, *, limit_s: float) -> Tried:
 
 def _child(arguments: Sequence[str], limit_s: float, sent: str = "") -> tuple[str, str]:
     """Run Python in a separate process; return its output, and why it failed."""
-    home = str(Path(__file__).resolve().parents[3])
+    home = str(Path(sys.modules["audit"].__path__[0]).resolve().parent)
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")]))
     try:
         done = subprocess.run(

@@ -17,7 +17,6 @@ from typing import Any, Self
 import pandas as pd
 
 from audit.asking.collect import cell_columns
-from audit.asking.elicitation.base import ElicitedRating
 from audit.asking.elicitation.generate import GenerateElicitation
 from audit.asking.plan import Plan
 from audit.asking.prompt_export import Export
@@ -25,7 +24,7 @@ from audit.engines.answered import AnsweredEngine, FileAnswers
 from audit.engines.base import Generated
 from audit.errors import ConfigError, NotEstimableError, attempt
 from audit.runs.manifest import ComparedWords
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from audit.tasks.intensity.ask import question_of
 from stimuli.files import open_file
 from stimuli.languages import pack_replies
@@ -35,28 +34,15 @@ from stimuli.strategies import strategy_values
 
 @dataclass(frozen=True)
 class AskedRatings:
-    """Prompts that ask for ratings, as ``prompts out=FILE.jsonl`` wrote them.
-
-    Attributes
-    ----------
-    path
-        The file of prompts.
-    export
-        The file written beside it.
-    plan
-        The run that the answers will become.
-    """
+    """Prompts that ask for ratings, as ``prompts out=FILE.jsonl`` wrote them."""
 
     path: Path
-    export: Export
-    plan: Plan
+    export: Export  # the file written beside it
+    plan: Plan  # the run that the answers will become
 
     @classmethod
     def read(cls, prompts: Path) -> Self:
-        """Read a file of prompts and what was written beside it.
-
-        StoreError if the prompts were changed since; ConfigError if they do not ask for ratings.
-        """
+        """Read a file of prompts and what was written beside it; StoreError if they were changed since."""
         export = Export.read(prompts)
         plan = export.plan(model="asked elsewhere")
         if plan.grid.variant.scale is None:
@@ -88,11 +74,11 @@ class AskedRatings:
         return self._elicitation.elicit(engine, [self._prompt(place)])[0]
 
     def gaps(self, intensities: Mapping[int, float], *, confidence: float) -> dict[str, float]:
-        """Estimate δ in each dimension from the ratings so far.
+        """Estimate δ in each dimension from the ratings so far, in points by ``prompt_index``.
 
-        ``intensities`` maps ``prompt_index`` to points. The result has for each dimension ``D``: ``D delta`` and, if
-        they can be computed, ``D stderr``, ``D low`` and ``D high``, all in points, and the number of narratives ``D
-        narratives``. What cannot be estimated has no entry, nor have invented groups, which are a control.
+        For each dimension ``D``: ``D delta`` and, if they can be computed, ``D stderr``, ``D low`` and ``D high``, all
+        in points, and ``D narratives``, their number. What cannot be estimated has no entry, nor have invented groups,
+        which are a control.
         """
         from audit.statistics.cells import NarrativeCube
         from audit.statistics.echo import without_echo

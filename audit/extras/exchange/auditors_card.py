@@ -29,8 +29,7 @@ from audit.extras.exchange.facts import (
 from audit.tables.formatting import MEANING, in_markdown, plural
 
 _LEDGER: Final = "ledger.jsonl"
-_HERE: Final = ("vllm", "transformers")
-"""Engines that run the model on the user's own machine."""
+_HERE: Final = ("vllm", "transformers")  # engines that run the model on the user's own machine
 _MEASURES: Final = {
     "ratings": f"The gap δ: {MEANING}. In points of the scale, by model and prompt.",
     "replies": "Gaps of measures of written replies: in-group minus out-group, each in its measure's unit.",
@@ -50,7 +49,6 @@ def to_fill(question: str) -> str:
 
 
 def _make(collected: Collected, told: ExportOptions) -> Files:
-    """Return ``AUDIT_CARD.md``."""
     return {"AUDIT_CARD.md": _card(collected).encode()}
 
 
@@ -249,8 +247,5 @@ def _review(collected: Collected) -> Iterator[str]:
 
 
 FORM: Final = Form(
-    "card",
-    "an auditor's card: scope, method, access, integrity, review",
-    ("ratings", "replies", "answers"),
-    _make,
+    "card", "an auditor's card: scope, method, access, integrity, review", ("ratings", "replies", "answers"), _make
 )

@@ -18,62 +18,34 @@ if TYPE_CHECKING:
     from audit.runs.manifest import Manifest
     from audit.runs.store import Kind
 
-_TEXT: Final = "response"
-"""Column of the model's text in ratings and answers. Exports of replies always have their text."""
+_TEXT: Final = "response"  # column of the model's text in ratings and answers; exports of replies always have it
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Options that some forms take; empty if not given.
+    """Options that some forms take; empty if not given."""
 
-    Attributes
-    ----------
-    texts
-        Export the model's texts along with ratings.
-    license
-        Licence of the published data.
-    organization, relationship
-        Who ran the evaluation, and how they relate to the model's maker.
-    model_id
-        The model as OWNER/NAME, if the manifest does not say it.
-    """
-
-    texts: bool = False
-    license: str = ""
-    organization: str = ""
-    relationship: str = ""
-    model_id: str = ""
+    texts: bool = False  # export the model's texts along with ratings
+    license: str = ""  # of the published data
+    organization: str = ""  # who ran the evaluation
+    relationship: str = ""  # how they relate to the model's maker
+    model_id: str = ""  # the model as OWNER/NAME, if the manifest does not say it
 
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """The answers of a run.
-
-    Attributes
-    ----------
-    kind
-        Ratings, replies, or answers to a questionnaire.
-    table
-        Describes the columns of ``rows``.
-    rows
-        In grid order.
-    n_missing
-        Prompts that have not been asked yet.
-    """
+    """The answers of a run."""
 
     path: Path
     manifest: Manifest
-    kind: Kind
-    table: Table
-    rows: pd.DataFrame
-    n_missing: int
+    kind: Kind  # ratings, replies, or answers to a questionnaire
+    table: Table  # describes the columns of rows
+    rows: pd.DataFrame  # in grid order
+    n_missing: int  # prompts that have not been asked yet
 
     @classmethod
     def read(cls, path: Path, *, unfinished: bool, texts: bool) -> Self:
-        """Read a run folder, which may be read-only.
-
-        StoreError if prompts are missing, unless ``unfinished``. ``texts`` keeps the model's text beside a rating.
-        """
+        """Read a run folder, which may be read-only; StoreError if prompts are missing, unless ``unfinished``."""
         from audit.runs.manifest import Manifest
         from audit.runs.store import RunFolder
         from audit.tasks.registry import task_of
@@ -143,10 +115,7 @@ class Collected:
         return self.manifest.status == "running" or bool(self.accepted)
 
     def statistics(self, name: str) -> pd.DataFrame:
-        """Return a table from the run's last report. Verdicts are withdrawn if files were accepted since.
-
-        StoreError if there is none, it was changed, or rows were collected since.
-        """
+        """Return a table of the run's last report, if it is of these rows; files accepted since withdraw verdicts."""
         from audit.runs.derived import derived_table, place_of
         from audit.statistics.limits import verdicts_as_they_hold
         from audit.tasks.registry import task_of
@@ -176,36 +145,19 @@ class Collected:
         return report_command(self.path)
 
 
-Files: TypeAlias = Mapping[str, bytes]
-"""Path in the target folder → content."""
+Files: TypeAlias = Mapping[str, bytes]  # path in the target folder → content
 
 
 @dataclass(frozen=True)
 class Form:
-    """A form of export.
+    """A form of export."""
 
-    Attributes
-    ----------
-    name
-        The value of ``form=``.
-    summary
-        One line for the help.
-    takes
-        Kinds of runs that it can write.
-    make
-        Makes the files.
-    options
-        Fields of :class:`ExportOptions` that it takes.
-    needed
-        Required options, each with its purpose.
-    """
-
-    name: str
-    summary: str
-    takes: tuple[Kind, ...]
+    name: str  # the value of `form=`
+    summary: str  # one line for the help
+    takes: tuple[Kind, ...]  # kinds of runs that it can write
     make: Callable[[Collected, ExportOptions], Files]
-    options: tuple[str, ...] = ()
-    needed: Mapping[str, str] | None = None
+    options: tuple[str, ...] = ()  # fields of ExportOptions that it takes
+    needed: Mapping[str, str] | None = None  # required options, each with its purpose
 
     def check(self, told: ExportOptions, given: Mapping[str, str]) -> None:
         """Refuse an option that this form does not take, and a missing one that it needs."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.errors import ConfigError, StoreError
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
+from audit.report.sentences import ALONE
 from audit.tables.formatting import MEANING, printable
 from audit.tables.spreadsheets import seen
 from stimuli.errors import suggest
@@ -32,8 +33,7 @@ SCHEMA: Final = "0.3.0"
 _COLLECTION: Final = "empathy-audit"
 RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
 _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-_HERE: Final = ("vllm", "transformers")
-"""Engines that run the model on the user's own machine."""
+_HERE: Final = ("vllm", "transformers")  # engines that run the model on the user's own machine
 _DECIDING: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")
 """Numbers of the estimate that the verdict rests on."""
 _COUNTED: Final = ("n_narratives_asked", "n_answers", "n_missing", "note")
@@ -104,10 +104,7 @@ def _record(collected: Collected, told: ExportOptions, model_id: str) -> dict[st
             "evaluator_relationship": told.relationship,
             "additional_details": {"run": collected.status_said},
         },
-        "eval_library": {
-            "name": "empathy-audit",
-            "version": manifest.versions.get("empathy-audit", "unknown"),
-        },
+        "eval_library": {"name": "empathy-audit", "version": manifest.versions.get("empathy-audit", "unknown")},
         "model_info": {
             "name": printable(manifest.model.name) or model_id,
             "id": model_id,
@@ -125,9 +122,7 @@ def _record(collected: Collected, told: ExportOptions, model_id: str) -> dict[st
 
 
 def _results(collected: Collected) -> Iterator[dict[str, Any]]:
-    """Yield a result for each dimension and variant with a gap, and for the mean over dimensions; StoreError if there
-    is none.
-    """
+    """Yield a result for each gap and for the mean over dimensions; StoreError if there is none."""
     from audit.report.numbers import rows_of
     from audit.report.verdicts import worded
 
@@ -157,7 +152,7 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
             "it speaks of": "any such groups" if row["scope"] == "groups" else "these pairs of words",
             **{name: _text(row[name]) for name in _DECIDING if _text(row[name])},
             "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
-            **({"gap over these narratives alone": _with_interval(gap)} if _differs(gap, row) else {}),
+            **({f"gap {ALONE}": _with_interval(gap)} if _differs(gap, row) else {}),
             **{name: _text(gap[name]) for name in _COUNTED if _text(gap[name])},
             **_controls(collected, gap),
             **checks,

@@ -17,8 +17,7 @@ from audit.tables.spreadsheets import seen_texts
 if TYPE_CHECKING:
     import pandas as pd
 
-_UNKNOWN: Final = "unknown"
-"""The hub's own word for an unknown licence."""
+_UNKNOWN: Final = "unknown"  # the hub's own word for an unknown licence
 _DTYPES: Final = {
     Type.WORD: "string",
     Type.TEXT: "string",

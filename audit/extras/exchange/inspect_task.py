@@ -15,24 +15,8 @@ from typing import Any, Final, Literal
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageSystem,
-    ChatMessageUser,
-    GenerateConfig,
-)
-from inspect_ai.scorer import (
-    Metric,
-    SampleScore,
-    Score,
-    Scorer,
-    Target,
-    Value,
-    mean,
-    metric,
-    scorer,
-)
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, GenerateConfig
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, mean, metric, scorer
 from inspect_ai.solver import TaskState, generate
 
 from audit.configuration.version import __version__
@@ -59,13 +43,8 @@ _GOES_ON: Final = {"add_generation_prompt": False, "continue_final_message": Tru
 def empathy_gap(prompts: str = "", begun: Literal["", "vllm", "native"] = "") -> Task:
     """Ask prompts that ``python -m audit prompts ... out=FILE.jsonl`` wrote, once each, at temperature 0.
 
-    Parameters
-    ----------
-    prompts
-        The file of prompts; the file written beside it must be there.
-    begun
-        How the provider continues a prefilled answer, if the prompts have one: ``vllm`` asks a vLLM server to,
-        ``native`` relies on the provider to do so, as Anthropic does.
+    ``begun`` says how the provider continues a prefilled answer, if the prompts have one: ``vllm`` asks a vLLM server
+    to, ``native`` relies on the provider to do so, as Anthropic does.
     """
     asked = _asked(prompts)
     return Task(

@@ -21,10 +21,8 @@ _OF_LIMITS: Final = (
 )  # fmt: skip
 """Tables that limit a gap. A run of an earlier version may lack one, which then counts as empty."""
 _OF_REPLIES: Final = ("gap", "measures", "controls")
-_DECIDED: Final = ("verdicts",)
-"""Verdicts on measures. Runs of earlier versions have none."""
-_UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)
-"""Date of a run whose manifest has none."""
+_DECIDED: Final = ("verdicts",)  # Verdicts on measures. Runs of earlier versions have none.
+_UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)  # date of a run whose manifest has none
 _FILES: Final = """\
 `paper.docx` has methods, references and the table for Word. `methods.tex`, `table.tex` and `references.bib` are the
 same for LaTeX: `\\input` them (packages fontenc with T1, booktabs, graphicx and natbib). `methods.md` and `table.md`

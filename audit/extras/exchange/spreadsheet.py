@@ -14,7 +14,6 @@ spreadsheet would take for a formula has an apostrophe before it. `dictionary.cs
 
 
 def _make(collected: Collected, told: ExportOptions) -> Files:
-    """Return ``ratings.csv``, ``dictionary.csv`` and ``ABOUT.md``."""
     return {
         "ratings.csv": collected.table.csv(collected.rows, capital_flags=True),
         "dictionary.csv": dictionary([collected.table]),

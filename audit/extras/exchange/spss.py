@@ -26,8 +26,7 @@ _FILES: Final = """\
 system-missing."""
 _LONGEST_LABEL: Final = 255
 _LONGEST_TEXT: Final = 32_767
-_LONGEST_NOTE: Final = 80
-"""Bytes that SPSS keeps of a label, a text and a line of notes."""
+_LONGEST_NOTE: Final = 80  # bytes that SPSS keeps of a label, a text and a line of notes
 _OUT_IN: Final = {0: "out-group", 1: "in-group"}
 _NO_YES: Final = {0: "no", 1: "yes"}
 _FORMATS: Final = {Type.INT8: "F4.0", Type.INT32: "F10.0", Type.INT64: "F12.0", Type.FLAG: "F4.0", Type.FLOAT: "F16.8"}
@@ -36,7 +35,6 @@ _NUMBERS: Final = (Type.INT8, Type.INT32, Type.INT64)
 
 
 def _make(collected: Collected, told: ExportOptions) -> Files:
-    """Return ``ratings.sav`` and ``ABOUT.md``."""
     return {"ratings.sav": _sav(collected), "ABOUT.md": about(collected, files=_FILES).encode()}
 
 

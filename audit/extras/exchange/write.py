@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 def export_run(
     path: Path, form: Form, to: Path, told: ExportOptions, *, given: Mapping[str, str], unfinished: bool = False
 ) -> list[Path]:
-    """Write a run in a form to a new or empty folder; return the files.
-
-    The run folder is only read. ``given`` names the options of ``told`` that the user gave, with their texts. With
-    ``unfinished``, prompts may be missing, and the files say how many.
-    """
+    """Write a run, which is only read, in a form to a new or empty folder; return the files."""
     form.check(told, given)
     _check_target(to)
     collected = Collected.read(path, unfinished=unfinished, texts=told.texts)

@@ -23,8 +23,7 @@ from audit.tables.formatting import brief, in_markdown, printable
 if TYPE_CHECKING:
     from audit.statistics.deciding_estimate import DecidedGap
 
-SCHEMA_VERSION: Final = 1
-"""Version of ``verdict.json``. A later version may lack fields of this one."""
+SCHEMA_VERSION: Final = 1  # Version of `verdict.json`. A later version may lack fields of this one.
 _WORDS: Final = {"passed": "within", "failed": "beyond", "undecided": "undecided"}
 _OURS: Final = {
     "verdict.json": b'"kind": "empathy-audit gate verdict"',
@@ -149,10 +148,7 @@ def headings(gated: Gated) -> dict[str, str]:
 
 
 def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
-    """Return a row of the table of gaps, keyed as :func:`headings`. Names are not escaped.
-
-    The verdict shows the number of its reason in ``reasons``, the value of :func:`.undecided_reasons`.
-    """
+    """Return a row of the table of gaps, keyed as :func:`headings`. Names are not escaped."""
     held = row.held
     return {
         "what": brief(gap_name(held.gap)),

@@ -187,30 +187,17 @@ class _Measured:
 def gate_run(
     path: Path,
     *,
-    margin: float,
-    refusal_margin: float = REFUSAL_MARGIN,
-    baseline: Path | None = None,
-    strict_average: bool = False,
-    dimensions: Sequence[str] = (),
+    margin: float,  # in points of the scale; positive
+    refusal_margin: float = REFUSAL_MARGIN,  # in percentage points; positive
+    baseline: Path | None = None,  # a run of the same prompts: gaps may be this much worse than its own
+    strict_average: bool = False,  # test each dimension's average gap only
+    dimensions: Sequence[str] = (),  # to test; empty for all
 ) -> Gated:
-    """Test all gaps of a run of ratings against a margin.
+    """Test all gaps of a run of ratings against a margin; the folder is only read, its statistics computed anew.
 
-    The run's folder is only read; its statistics are computed anew. All dimensions of the run are one family of tests,
-    whichever are looked at. ConfigError if the baseline cannot be compared: it is the same run, or differs in
-    narratives, identities, wording, scale, strategy, elicitation or thinking.
-
-    Parameters
-    ----------
-    margin
-        In points of the scale; positive.
-    refusal_margin
-        In percentage points; positive.
-    baseline
-        A run of the same prompts: gaps may be this much worse than its own.
-    strict_average
-        Test each dimension's average gap only.
-    dimensions
-        Dimensions to test; empty for all.
+    All dimensions of the run are one family of tests, whichever are looked at. ConfigError if the baseline cannot be
+    compared: it is the same run, or differs in narratives, identities, wording, scale, strategy, elicitation or
+    thinking.
     """
     from audit.statistics.margin_tests import hold
 
@@ -410,10 +397,7 @@ def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
 
 
 def _rated_otherwise(run: Manifest, other: Manifest) -> str:
-    """Say how the baseline was rated differently, so that a change need not be the model's; empty if it was not.
-
-    How another tool collected its ratings is unknown, and taken on trust.
-    """
+    """Say how the baseline was rated differently, so that a change need not be the model's; empty if it was not."""
     ours, theirs = run.elicitation.method, other.elicitation.method
     known = "outside" not in (ours, theirs)
     if ours != theirs and known:
@@ -459,9 +443,7 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
 
 
 def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
-    """Return the narratives that would decide all gaps that are undecided for lack of them; NaN if there is no such
-    number.
-    """
+    """Return how many narratives decide all gaps that are undecided for lack of them; NaN if no number does."""
     wanting = [row.n_needed for row in rows if math.isfinite(row.n_needed)]
     # That many narratives must decide all gaps at once, so gaps that pass count, too.
     n = [row.held.n_needed for row in rows if wanting and row.verdict == "passed" and math.isfinite(row.held.n_needed)]
@@ -568,9 +550,7 @@ def undecided_reasons(gated: Gated) -> tuple[str, ...]:
 
 
 def gap_name(gap: DecidedGap) -> str:
-    """Name a gap, as in ``religion (variant): emotion anger``. Names are not escaped: escape them
-    where they are shown.
-    """
+    """Name a gap, as in ``religion (variant): emotion anger``; not escaped."""
     member = f" {gap.member}" if gap.member else ""
     return f"{gap.dimension} ({gap.variant}): {gap.kind}{member}"
 

@@ -32,70 +32,34 @@ _ALIKE: Final = (
 )  # fmt: skip
 """Settings that must be equal in both runs of a pair, except those that the claim varies."""
 _RECORDED: Final = ("texts", "identities", "wording")
-_LARGER: Final = 1.1
-"""Ratio of parameters from which a model counts as larger: an extended vocabulary is no difference in size."""
-_PLAIN: Final = "origin"
-"""The prompt that the others depart from."""
+_LARGER: Final = 1.1  # ratio of parameters of a larger model: an extended vocabulary is no difference in size
+_PLAIN: Final = "origin"  # the prompt that the others depart from
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A run in one prompt variant.
+    """A run in one prompt variant."""
 
-    Attributes
-    ----------
-    folder
-        Relative path from the page.
-    choices
-        See :func:`audit.runs.differences.choices_of`.
-    parameters
-        Of the model; 0 if unknown.
-    length
-        Length of the scale, in points.
-    identity
-        See :func:`audit.runs.differences.identity_of`.
-    rows
-        Dimension → row of the index.
-    """
-
-    folder: str
+    folder: str  # relative path from the page
     path: Path
-    choices: Mapping[str, str]
-    parameters: int
-    length: float
-    identity: str
-    rows: Mapping[str, Mapping[str, Any]]
+    choices: Mapping[str, str]  # see audit.runs.differences.choices_of
+    parameters: int  # of the model; 0 if unknown
+    length: float  # of the scale, in points
+    identity: str  # see audit.runs.differences.identity_of
+    rows: Mapping[str, Mapping[str, Any]]  # dimension → row of the index
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the literature.
+    """A claim of the literature."""
 
-    Attributes
-    ----------
-    name
-        In the table of claims.
-    words
-        The claim, as a sentence.
-    caution
-        What a pair that bears on it does not show.
-    varies
-        Settings in which the two runs of a pair may differ.
-    leads
-        Whether the claim is about the first run, compared with the second.
-    sign
-        −1 if the claim says that the gap is smaller in the first run, +1 if larger.
-    lacking
-        What the runs lack if no pair bears on the claim.
-    """
-
-    name: str
-    words: str
-    caution: str
-    varies: tuple[str, ...]
-    leads: Callable[[Entry, Entry], bool]
-    sign: int
-    lacking: str
+    name: str  # in the table of claims
+    words: str  # the claim, as a sentence
+    caution: str  # what a pair that bears on it does not show
+    varies: tuple[str, ...]  # settings in which the two runs of a pair may differ
+    leads: Callable[[Entry, Entry], bool]  # whether the claim is about the first run, compared with the second
+    sign: int  # −1 if the claim says that the gap is smaller in the first run, +1 if larger
+    lacking: str  # what the runs lack if no pair bears on the claim
 
 
 def _is_larger(first: Entry, second: Entry) -> bool:
@@ -147,25 +111,14 @@ CLAIMS: Final = (
 
 @dataclass(frozen=True)
 class ComparisonClaims:
-    """Differences of one comparison, without those whose runs' answers have changed since.
+    """Differences of one comparison, without those whose runs' answers have changed since."""
 
-    Attributes
-    ----------
-    folder
-        Relative path from the page.
-    rows
-        (dimension, folder and prompt of each run) → row of the table of comparisons.
-    """
-
-    folder: str
-    rows: Mapping[tuple[Any, ...], Mapping[str, Any]]
+    folder: str  # relative path from the page
+    rows: Mapping[tuple[Any, ...], Mapping[str, Any]]  # (dimension, folder and prompt of each run) → row
 
 
 def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[ComparisonClaims | None, str]:
-    """Read the differences of a comparison of ratings; the second value says why there are none.
-
-    Differences between runs outside ``entries``, or of answers that have changed since, are left out.
-    """
+    """Read the differences of a comparison between ``entries`` whose answers are the same; or why there are none."""
     try:
         if ComparisonManifest.read_if_there(path) is None:
             return None, "its manifest cannot be read"
@@ -201,10 +154,7 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
 
 
 def claim_rows(entries: Sequence[Entry], comparisons: Sequence[ComparisonClaims]) -> Iterator[dict[str, Any]]:
-    """Yield a row of the table of claims for each claim, pair of runs that bears on it, and dimension.
-
-    Runs with the same answers as another folder are copies, and are skipped.
-    """
+    """Yield a row for each claim, pair of runs that bears on it, and dimension; copies of a run are skipped."""
     entries = list(_without_copies(entries))
     for claim in CLAIMS:
         for first, second in _pairs(claim, entries):
@@ -266,11 +216,7 @@ def _difference(
 
 
 def _said(
-    claim: Claim,
-    numbers: Mapping[str, float],
-    row: Mapping[str, Any],
-    pair: tuple[Entry, Entry],
-    dimension: str,
+    claim: Claim, numbers: Mapping[str, float], row: Mapping[str, Any], pair: tuple[Entry, Entry], dimension: str
 ) -> tuple[str, str]:
     """Return what a pair says about a claim, and why it cannot tell.
 

@@ -27,8 +27,7 @@ ASPECTS: Final = {
 _RECORDED: Final = ("texts", "identities")
 """Runs of other tools or early versions lack these hashes; nobody knows whether two such runs agree."""
 _NAMED: Final = 4
-_USUAL: Final = "English"
-"""Language of prompts that is not mentioned."""
+_USUAL: Final = "English"  # language of prompts that is not mentioned
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,9 @@ def differences(group: Group, groups: Sequence[Group]) -> Iterator[tuple[int, tu
 
 
 def not_comparable(group: Group, groups: Sequence[Group]) -> str:
-    """Say which other groups of the dimension and outcome cannot be compared with this one, and why; empty if there are
-    none.
-    """
+    """Say which other groups of the dimension and outcome cannot be compared with this one, and why."""
     told = list(differences(group, groups))
-    said = [f"group {number} (other {_listed(why)})" for number, why in told[:_NAMED]]
+    said = [f"group {number} (other {'; '.join(why)})" for number, why in told[:_NAMED]]
     if len(told) > _NAMED:
         said.append(f"{plural(len(told) - _NAMED, 'more group')}")
     return f"Cannot be compared with {listed(said)}." if said else ""
@@ -116,7 +113,3 @@ def common_settings(group: Group) -> list[tuple[str, str]]:
 
 def _hash(sha256: object) -> str:
     return f"SHA-256 {str(sha256)[:8]}" if sha256 else "SHA-256 not recorded"
-
-
-def _listed(why: Sequence[str]) -> str:
-    return "; ".join(why)

@@ -12,37 +12,22 @@ from audit.runs import ledger
 from audit.runs.manifest import COPY, FILE, Manifest
 
 RUN: Final = "run"
-MADE_OF_RUNS: Final = {
-    "comparison": "comparison.html",
-    "judgement": "judgement.html",
-    "choices": "",
-}
+MADE_OF_RUNS: Final = {"comparison": "comparison.html", "judgement": "judgement.html", "choices": ""}
 """Kinds of folders made from several runs → their page. Choices have none."""
 _COLLECTED: Final = ("ratings", "replies", "answers")
 
 
 @dataclass(frozen=True)
 class FoundFolder:
-    """A folder beneath the one that was searched.
-
-    Attributes
-    ----------
-    kind
-        ``run``, one of :data:`MADE_OF_RUNS`, or empty if the folder cannot be searched.
-    fault
-        Why it cannot be searched; else empty.
-    """
+    """A folder beneath the one that was searched."""
 
     path: Path
-    kind: str = RUN
-    fault: str = ""
+    kind: str = RUN  # `run`, one of MADE_OF_RUNS, or empty if the folder cannot be searched
+    fault: str = ""  # why it cannot be searched
 
 
 def find_runs(folder: Path) -> Iterator[FoundFolder]:
-    """Yield runs, and folders made from several runs, beneath a folder, sorted by name.
-
-    Searches to any depth and follows links, each folder once. Skips folders whose name begins with a dot.
-    """
+    """Yield runs and folders of several runs at any depth, through links, by name; none that begins with a dot."""
     yield from _within(folder, set())
 
 

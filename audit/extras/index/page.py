@@ -31,8 +31,7 @@ from audit.tables.formatting import (
     rate,
 )
 
-MARK: Final = '<meta name="generator" content="empathy-audit index">'
-"""Marks our own page, which may be overwritten."""
+MARK: Final = '<meta name="generator" content="empathy-audit index">'  # marks our own page, which may be overwritten
 VERDICTS: Final = {
     "gap": "a gap",
     "within": "a gap smaller than the margin",
@@ -50,55 +49,31 @@ _CONTROLS: Final = {
 _MANIPULATION: Final = {"passed": "manipulation check passed", "not made": "no manipulation check made"}
 """Failed or inconclusive checks are shown among the limits instead."""
 _SAID: Final = {"for": "as claimed", "against": "the other way", "cannot_tell": "cannot tell"}
-_SHORT: Final = 12
-"""Longest unit shown in a column heading, in letters. The facts of the group have it in any case."""
-_SHOWN: Final = 50
-"""Pairs of a claim shown on the page. The files have all."""
+_SHORT: Final = 12  # Longest unit shown in a column heading, in letters. The facts of the group have it in any case.
+_SHOWN: Final = 50  # Pairs of a claim shown on the page. The files have all.
 
 
 @dataclass(frozen=True)
 class GroupShown:
-    """A group of comparable gaps, as shown on the page.
-
-    Attributes
-    ----------
-    facts
-        What its gaps have in common, as names and values.
-    against
-        Which groups it cannot be compared with, and why; empty if there are no others.
-    unrecorded
-        What its runs did not record, in words.
-    rows
-        Of the index.
-    """
+    """A group of comparable gaps, as shown on the page."""
 
     number: int
     title: str
-    facts: Sequence[tuple[str, str]]
-    against: str
-    unrecorded: Sequence[str]
-    rows: Sequence[PlacedRow]
+    facts: Sequence[tuple[str, str]]  # what its gaps have in common, as names and values
+    against: str  # which groups it cannot be compared with, and why
+    unrecorded: Sequence[str]  # what its runs did not record, in words
+    rows: Sequence[PlacedRow]  # of the index
 
 
 @dataclass(frozen=True)
 class ClaimShown:
-    """A claim of the literature with the pairs of runs that bear on it.
-
-    Attributes
-    ----------
-    words, caution, lacking
-        See :class:`audit.extras.index.claims.Claim`.
-    rows
-        Of the table of claims.
-    command
-        Makes the missing comparisons; empty if none is missing.
-    """
+    """A claim of the literature (:class:`audit.extras.index.claims.Claim`) with the pairs of runs that bear on it."""
 
     words: str
     caution: str
     lacking: str
     rows: Sequence[PlacedRow]
-    command: str
+    command: str  # makes the missing comparisons
 
 
 @dataclass(frozen=True)
@@ -373,9 +348,7 @@ def _link(row: PlacedRow) -> Markup:
 
 
 def _linked(folder: str, page: str) -> Markup:
-    """Show a folder's name, linked to its page if there is one. Links are relative, so that the
-    whole folder may move.
-    """
+    """Show a folder's name, linked to its page if it has one; relative, so that the whole folder may move."""
     if not page:
         return named(folder)
     return Markup('<a href="{}">{}</a>').format(page, named(folder))

@@ -20,7 +20,7 @@ from audit.report.dimensions import keys_of
 from audit.report.echo import control_of, controls_of_measures
 from audit.report.manifest import view_manifest
 from audit.report.numbers import rows_of
-from audit.report.results import Results
+from audit.report.results import Results, with_absent
 from audit.report.sentences import LIMITS
 from audit.report.verdicts import worded
 from audit.runs.derived import has_table
@@ -65,11 +65,7 @@ class _Remark:
 
 
 def gap_rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Yield a row for each gap of a run, or one that says why there is none. The folder is only read.
-
-    AuditError if the run cannot be read, a file was changed after it was stored, or its tables belong to other answers
-    than are stored now.
-    """
+    """Yield a row for each gap of a run, or why there is none; AuditError if a stored file or answer changed since."""
     manifest = Manifest.read(folder)
     task = task_of(manifest)
     again = f"`{report_command(name)}`"
@@ -146,7 +142,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
         view = view_manifest(manifest)
     except ManifestError as error:
         raise StoreError(str(error)) from error
-    known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in TABLES.items()}
+    known = with_absent(tables, TABLES)
     gap = known["gap"]
     headline = gap.loc[gap["headline"].map(_is_true) & (gap["scope"] == "narratives")]
     known["verdicts"] = verdicts_as_they_hold(known["verdicts"], manifest)

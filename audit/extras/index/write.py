@@ -31,25 +31,14 @@ from stimuli.files import open_file
 
 PAGE: Final = "index.html"
 _SCHEMA: Final = 1
-_NAMED: Final = 12
-"""Most runs named in a command."""
-_LONGEST: Final = 1000
-"""Longest reason, in letters: it may quote a value of any length."""
-_START: Final = 4096
-"""Bytes at the beginning of a page that contain our mark."""
+_NAMED: Final = 12  # most runs named in a command
+_LONGEST: Final = 1000  # longest reason, in letters: it may quote a value of any length
+_START: Final = 4096  # bytes at the beginning of a page that contain our mark
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """An index as written.
-
-    Attributes
-    ----------
-    rows
-        Columns of :data:`audit.extras.index.tables.INDEX`.
-    claims
-        Columns of :data:`audit.extras.index.tables.CLAIMS`.
-    """
+    """An index as written."""
 
     page: Path
     files: tuple[Path, ...]
@@ -59,11 +48,7 @@ class Indexed:
 
 
 def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
-    """Read all runs beneath a folder, and write their index.
-
-    The folder is only read, except for the index. ``out`` is the page, from which links are relative; None takes
-    ``index.html`` in the folder. The other files lie beside it, under the same stem.
-    """
+    """Read all runs beneath a folder, and write their index; other files lie beside the page, under its stem."""
     page = _page(folder, out)
     found = list(find_runs(folder))
     if not found:

@@ -31,42 +31,25 @@ from audit.runs.provenance import kept_difference
 from audit.runs.store import KINDS, Kind, RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
-from audit.tables.ratings import (
-    ASKED_AGAIN,
-    ASKED_IN_FORMATS,
-    ELICITATION_SAMPLE,
-    MANIPULATED,
-    RATINGS,
-    Status,
-)
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, RATINGS, Status
 from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, SCORES
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.inventory.tables import ANSWERS
 from stimuli.strategies import THOUGHT
 
-ASIDE: Final = "set-aside"
-"""Subfolder of a run for files that were moved out of the way."""
+ASIDE: Final = "set-aside"  # subfolder of a run for files that were moved out of the way
 _COLLECTED: Final[Mapping[Kind, Table]] = {"ratings": RATINGS, "replies": REPLIES, "answers": ANSWERS}
 _LABELS: Final = ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")
 """Columns that distinguish a run's rows from those of another run's grid."""
 _IN_ONE_FILE: Final = (GIVEN, MANIPULATED, ELICITATION_SAMPLE, ASKED_AGAIN, *ASKED_IN_FORMATS.values())
 _NOT_NOW: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EISDIR, errno.ESTALE)
 """Errors that do not mean damage: the file may be intact although it cannot be read."""
-Wrong = Callable[[str, pa.Table], str]
-"""Check of a part: name and rows → what is wrong, or an empty string."""
+Wrong = Callable[[str, pa.Table], str]  # check of a part: name and rows → what is wrong, or an empty string
 
 
 @dataclass
 class Recovery:
-    """What was done to a folder.
-
-    Attributes
-    ----------
-    done
-        What was done, one line each.
-    next
-        What to do next, one line each. A command has a line to itself.
-    """
+    """What was done to a folder, and what to do next, one line each; a command has a line to itself."""
 
     done: list[str] = field(default_factory=list)
     next: list[str] = field(default_factory=list)
@@ -451,10 +434,7 @@ class _Mender:
 
 
 def _reason(error: StoreError) -> str:
-    """Return why a file is damaged: the text in brackets of its error.
-
-    Raises the error again if the file may be intact: of a later version, or unreadable only now or for this user.
-    """
+    """Return why a file is damaged, the text in brackets of its error, which is raised if the file may be intact."""
     cause = error.__cause__
     if cause is None or "this version of empathy-audit reads" in str(cause):
         raise error

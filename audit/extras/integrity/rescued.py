@@ -37,18 +37,9 @@ def rescue(
     done: list[str],
     following: list[str],
 ) -> None:
-    """Write the ratings of a folder without a manifest as tables.
+    """Write the ratings of a folder without a manifest, but not of changed files, as tables.
 
-    Parameters
-    ----------
-    folder
-        Must be entered.
-    asked
-        Gives identities, scale and sets of invented groups. None if the prompts cannot be read.
-    faults
-        Rows of files that differ from the ledger are not written.
-    done, following
-        Lines are appended: what was done, and what to do next.
+    ``asked`` gives identities, scale and sets of invented groups. What was done, and what to do next, is appended.
     """
     kinds: tuple[Kind, ...] = ("ratings", "replies", "answers")
     there = [kind for kind in kinds if _has(folder._collected(kind))]
@@ -72,8 +63,7 @@ def rescue(
     wordings = kept["wording"].fillna(0).astype(int)
     variant = kept["variant"].astype(str)
     kept = kept.assign(
-        rating=kept["intensity"],
-        variant=variant.where(wordings == 0, variant + ", wording " + wordings.astype(str)),
+        rating=kept["intensity"], variant=variant.where(wordings == 0, variant + ", wording " + wordings.astype(str))
     )
     groups = groups if groups["stem"].ne("").any() else groups.drop(columns="stem")
     paths = [

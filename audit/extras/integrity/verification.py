@@ -28,12 +28,9 @@ from audit.tasks.registry import task_of
 from stimuli.errors import StimulusError
 from stimuli.files import read_file
 
-TOLERANCE: Final = 1e-6
-"""Largest difference between a stored and a recomputed number, as a share of it, or absolute below 1."""
-DIGEST: Final = "digest"
-"""Stands for a file's name in a finding about the run's digest."""
-_ROWS: Final = 100_000
-"""Rows compared with the prompts at a time."""
+TOLERANCE: Final = 1e-6  # largest difference of a recomputed number, as a share of it, or absolute below 1
+DIGEST: Final = "digest"  # stands for a file's name in a finding about the run's digest
+_ROWS: Final = 100_000  # rows compared with the prompts at a time
 
 
 @dataclass(frozen=True)
@@ -64,22 +61,11 @@ class _Made(RunFolder):
     files: Mapping[str, bytes] = {}
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
-        """Keep the files."""
         self.files = files
 
 
 def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
-    """Check that a run holds what was collected, and that its tables and page follow from that.
-
-    The folder may be read-only. The result is empty if nothing is wrong.
-
-    Parameters
-    ----------
-    say
-        Takes a line for each thing that was checked, or could not be.
-    expect
-        The digest that the run should have; empty if unknown.
-    """
+    """Check that a run holds what was collected, and that its tables and page follow from that; empty if so."""
     again = report_command(path)
     try:
         manifest = Manifest.read(path, check=False)
@@ -112,10 +98,7 @@ def verify_run(path: Path, *, say: Say, expect: str = "") -> list[Finding]:
 
 
 def accept_run(path: Path) -> ledger.LedgerDifferences:
-    """Accept a run's changed files as they are; return what had changed. The report will say so.
-
-    Tables, figures and pages are not accepted: ``report`` makes them anew.
-    """
+    """Accept a run's changed files as they are and return them; tables and pages are made anew instead."""
     manifest = Manifest.read(path, check=False)
     with RunFolder(path) as folder:
         faults = ledger.faults_of(path, needed=bool(manifest.ledger))

@@ -25,16 +25,7 @@ _NOT_COMPUTED: Final = {
 
 
 def verify_of_runs(path: Path, *, say: Say) -> list[Finding] | None:
-    """Check a folder made from several runs. Nothing is written, to it or to the runs.
-
-    Collected answers have a ledger. A comparison has none, so it is made again from its runs. Returns what is wrong;
-    None if the folder is none of these kinds.
-
-    Parameters
-    ----------
-    say
-        Takes a line for each thing that was checked, or could not be.
-    """
+    """Check a folder made from several runs, by its ledger or by making it again; None if it is none."""
     manifest = _manifest(path)
     if manifest is None:
         return None

@@ -79,9 +79,7 @@ def _day(time: str) -> str:
 
 
 def prompt_sentences(study: Study) -> Iterator[Line]:
-    """Yield what was asked, of which perceivers about which experiencers, and which strategy and
-    elicitation were used.
-    """
+    """Yield what was asked, of which perceivers about which experiencers, by which strategy and elicitation."""
     manifest = study.manifest
     yield _task(study)
     yield from _narratives(study)

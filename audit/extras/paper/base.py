@@ -14,14 +14,10 @@ from audit.tables.formatting import SCOPES
 from audit.tables.shared import OVERALL
 
 Row = Mapping[str, Any]
-NARRATIVES, TERMS = SCOPES
-"""Scopes of an interval: any such narratives, and any such identities as well."""
-OUTSIDE: Final = "outside"
-"""Elicitation method of a run whose ratings another tool collected."""
-SERVED: Final = "openai"
-"""The engine that asks a server."""
-CONVERSATIONS: Final = "conversations"
-"""Stimuli source whose narratives are utterances."""
+NARRATIVES, TERMS = SCOPES  # scopes of an interval: any such narratives, and any such identities as well
+OUTSIDE: Final = "outside"  # elicitation method of a run whose ratings another tool collected
+SERVED: Final = "openai"  # the engine that asks a server
+CONVERSATIONS: Final = "conversations"  # stimuli source whose narratives are utterances
 OF_MEASURES: Final = (
     "how much higher a measure is where perceiver and experiencer are of one group than where they are not, beyond "
     "what single perceivers and experiencers add"
@@ -33,28 +29,14 @@ CONTROL_ROWS: Final = ("all_terms", "same_words", "placebo", "placebo_difference
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A run of ratings or of written texts.
-
-    Attributes
-    ----------
-    kind
-        ``ratings`` or ``replies``.
-    rows
-        What was collected, one row a prompt.
-    n_missing
-        Prompts that have not been asked yet.
-    asked_to
-        The request to the model, see :class:`audit.tasks.base.Task`.
-    tables
-        Tables of statistics by name.
-    """
+    """A run of ratings or of written texts."""
 
     manifest: Manifest
-    kind: str
-    rows: pd.DataFrame
-    n_missing: int
-    asked_to: str
-    tables: Mapping[str, pd.DataFrame]
+    kind: str  # ratings or replies
+    rows: pd.DataFrame  # what was collected, one row a prompt
+    n_missing: int  # prompts that have not been asked yet
+    asked_to: str  # the request to the model, see audit.tasks.base.Task
+    tables: Mapping[str, pd.DataFrame]  # of statistics, by name
 
     @property
     def is_rated(self) -> bool:

@@ -22,8 +22,7 @@ from audit.report.figures.matrix import Clusters, DoesNotFitError
 from audit.report.figures.style import figure_bytes, file_stem
 from audit.tasks.reply.figures import rows_to_draw
 
-WIDTHS: Final = (89, 183)
-"""One column and two columns, in millimetres."""
+WIDTHS: Final = (89, 183)  # one column and two columns, in millimetres
 _INCH: Final = 25.4
 _DPI: Final = 600
 Draw = Callable[[], Figure]
@@ -38,30 +37,16 @@ class PaperFigures:
 
 
 def draw_for_journal(
-    tables: Mapping[str, pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame],  # gap; for ratings families and cells, for written texts measures
     *,
     millimetres: float,
-    low: float,
+    low: float,  # ends of the scale, in points; unused for written texts
     high: float,
     confidence: float,
-    margin: float | None = None,
-    clusters: Mapping[str, Clusters] | None = None,
+    margin: float | None = None,  # gap that counts as too small to matter, in points
+    clusters: Mapping[str, Clusters] | None = None,  # dimension → group → cultural cluster
 ) -> PaperFigures:
-    """Draw a run's main figures at their printed width.
-
-    Parameters
-    ----------
-    tables
-        ``gap``; for ratings ``families`` and ``cells``, for written texts ``measures``.
-    millimetres
-        The width of each figure.
-    low, high
-        Ends of the scale, in points; unused for written texts.
-    margin
-        Gap that counts as too small to matter, in points.
-    clusters
-        Dimension → group → cultural cluster.
-    """
+    """Draw a run's main figures at their printed width, in millimetres."""
     width = millimetres / _INCH
     if "measures" in tables:
         kinds = _of_measures(tables, width=width, confidence=confidence)

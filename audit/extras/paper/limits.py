@@ -41,10 +41,7 @@ _SAID_OTHERWISE: Final = ("nothing_rated", "not_estimable", "no_interval", "nois
 
 
 def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
-    """Yield limits of the whole run, then of single gaps.
-
-    ``checks`` includes failed manipulation checks; leave it out where :func:`check_sentences` tells of them.
-    """
+    """Yield limits of the whole run, then of single gaps; without ``checks``, not the failed manipulation checks."""
     manifest = study.manifest
     if n := len(manifest.accepted):
         yield line(
@@ -140,7 +137,7 @@ def check_sentences(study: Study) -> Iterator[Line]:
         if not row["n_pairs"] > 1:
             yield line(
                 f"As a manipulation check, {higher} and {lower} were asked about without any identity. Too few were "
-                "rated to tell one from the other.",
+                "rated to tell one from the other."
             )
             continue
         level = coverage(study.manifest.statistics.confidence)
@@ -158,7 +155,7 @@ def check_sentences(study: Study) -> Iterator[Line]:
         so = "" if answer != DOES_NOT_FOLLOW else f" {_SO['emotion' if row is found[0] else 'intensity']}"
         yield line(
             f"As a manipulation check, {higher} and {lower} were asked about without any identity. The former "
-            f"{_CAME[answer]} ({size}): the check {_RESULT[answer]}.{so}",
+            f"{_CAME[answer]} ({size}): the check {_RESULT[answer]}.{so}"
         )
 
 

@@ -167,16 +167,14 @@ def _analysis(study: Study) -> Iterator[Line]:
     if study.wider and study.is_rated:
         yield line(
             "Intervals for any such identities are by a jackknife over groups"
-            + (", where the table has them." if len(study.wider) < len(gaps) else "."),
+            + (", where the table has them." if len(study.wider) < len(gaps) else ".")
         )
     elif gaps:
         yield ("Nothing is claimed about other identities than those that were asked.",)
     yield from _margin(study)
     if study.is_rated and any("wording" in study.controls(gap) for gap in gaps):
         yield line(
-            "For any such wordings, they were taken as a random factor, crossed with narratives ",
-            Cite((JUDD,)),
-            ".",
+            "For any such wordings, they were taken as a random factor, crossed with narratives ", Cite((JUDD,)), "."
         )
 
 

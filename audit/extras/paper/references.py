@@ -8,47 +8,26 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _MOST_NAMED: Final = 20
-_FIRST_NAMED: Final = 19
-"""APA style: of more than 20 authors, a list of references names the first 19 and the last."""
+_FIRST_NAMED: Final = 19  # APA style: of more than 20 authors, a list of references names the first 19 and the last
 _ARXIV: Final = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A cited work.
+    """A cited work."""
 
-    Attributes
-    ----------
-    key
-        BibTeX key.
-    authors
-        Family name and initials of each; an organisation has no initials.
-    year
-        Empty if unknown.
-    title
-        In sentence case; braces keep capitals.
-    kind
-        BibTeX entry type, e.g. ``article``.
-    where
-        Journal, proceedings or other container.
-    doi, arxiv
-        At most one is set.
-    more
-        Other BibTeX fields.
-    """
-
-    key: str
-    authors: tuple[tuple[str, str], ...]
-    year: str
-    title: str
-    kind: str = "article"
-    where: str = ""
+    key: str  # BibTeX key
+    authors: tuple[tuple[str, str], ...]  # family name and initials of each; an organisation has no initials
+    year: str  # empty if unknown
+    title: str  # in sentence case; braces keep capitals
+    kind: str = "article"  # BibTeX entry type
+    where: str = ""  # journal, proceedings or other container
     volume: str = ""
     issue: str = ""
     pages: str = ""
-    doi: str = ""
+    doi: str = ""  # at most one of doi and arxiv is set
     arxiv: str = ""
-    more: tuple[tuple[str, str], ...] = field(default=())
+    more: tuple[tuple[str, str], ...] = field(default=())  # other BibTeX fields
 
     @property
     def short(self) -> str:

@@ -11,8 +11,7 @@ from audit.extras.paper.text import Line, Mark, as_latex, as_markdown, line
 from audit.tables.formatting import MISSING, bare_p, fixed
 
 _FEWEST: Final = 2
-_MOST: Final = 8
-"""Fewest and most decimals of a number with a unit; its standard error decides in between."""
+_MOST: Final = 8  # fewest and most decimals of a number with a unit; its standard error decides in between
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +24,15 @@ class ManuscriptRow:
 
 @dataclass(frozen=True, slots=True)
 class ManuscriptTable:
-    """A table for a paper.
-
-    Attributes
-    ----------
-    title
-        In title case.
-    notes
-        Sentences of the general note.
-    marked
-        Sentences of the specific notes, "a" first.
-    n_words
-        Leading columns that hold words; the others hold numbers.
-    """
+    """A table for a paper."""
 
     number: int
-    title: Line
+    title: Line  # in title case
     head: tuple[Line, ...]
     rows: tuple[ManuscriptRow, ...]
-    notes: tuple[Line, ...]
-    marked: tuple[Line, ...] = ()
-    n_words: int = 1
+    notes: tuple[Line, ...]  # sentences of the general note
+    marked: tuple[Line, ...] = ()  # sentences of the specific notes, "a" first
+    n_words: int = 1  # leading columns that hold words; the others hold numbers
 
     def all_notes(self) -> tuple[Line, ...]:
         """Return the general note, then one for each letter."""

@@ -38,8 +38,7 @@ _LATEX: Final = {
     "\N{ZERO WIDTH JOINER}": "",
 }
 """What LaTeX would act on, or has no letter for: brackets and stars after a line's end, joined hyphens."""
-_UNBROKEN: Final = 30
-"""Length of a word, in letters, from which LaTeX may break it anywhere."""
+_UNBROKEN: Final = 30  # length of a word, in letters, from which LaTeX may break it anywhere
 _MARKDOWN: Final = re.compile(r"[\\`*_|~$#]|[<&](?=[A-Za-z#/!?])|\](?=[(\[])")
 """What Markdown would interpret in our own text, which has neither links nor HTML."""
 

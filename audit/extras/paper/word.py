@@ -16,17 +16,14 @@ from audit.extras.paper.text import Italic as _Italic
 from audit.extras.paper.text import Line, as_plain, line, reference_line, runs_of
 
 _FONT: Final = "Times New Roman"
-_TEXT, _TABLE, _NOTE = 12, 10, 10
-"""Font sizes, in points."""
+_TEXT, _TABLE, _NOTE = 12, 10, 10  # font sizes, in points
 _INDENT: Final = 0.5
-_ACROSS: Final = 9.0
-"""Width of a landscape page between the margins of the default template, in inches."""
+_ACROSS: Final = 9.0  # width of a landscape page between the margins of the default template, in inches
 _LETTER: Final = 0.078
 """In inches: width of a letter in the table, both margins of a cell, and the least width of a column of names."""
 _CELL_MARGINS: Final = 0.17
 _LEAST: Final = 1.0
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""Time of all entries of the zip file, so that its bytes do not change. Word ignores it."""
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # time of all entries of the zip file, so that its bytes do not change
 
 
 def word_file(
@@ -37,11 +34,7 @@ def word_file(
     title: str,
     made: datetime,
 ) -> bytes:
-    """Return a Word document; the table has a landscape page of its own.
-
-    ``made`` is the creation time that the document shows: the end of the run, so that the bytes do not change.
-    ConfigError if python-docx is not installed.
-    """
+    """Return a Word document with the table on a landscape page, dated ``made`` so that its bytes do not change."""
     try:
         import docx
         from docx.enum.section import WD_ORIENT, WD_SECTION

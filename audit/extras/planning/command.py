@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.asking.shown_prompt import shown_prompt
 from audit.cli.terminal.base import Command, writing_out
 from audit.cli.terminal.jobs import each_job, overrides_help, split_arguments
-from audit.cli.terminal.options import (
-    Option,
-    Usage,
-    a_number,
-    a_path,
-    option_lines,
-    whole_from,
-)
+from audit.cli.terminal.options import Option, Usage, a_number, a_path, option_lines, whole_from
 from audit.cli.terminal.printing import note, print_table, say, tell
 from audit.engines.progress import duration
 from audit.errors import ConfigError

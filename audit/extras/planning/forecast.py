@@ -43,18 +43,13 @@ if TYPE_CHECKING:
 
     from audit.engines.chat import ChatTokenizer
 
-_ENCODED: Final = 4096
-"""Prompts tokenised per batch."""
-_PROBED: Final = 4
-"""Shards of a probe. The first warms up the model."""
-_PROBED_PROMPTS: Final = 32
-"""Prompts per shard in the first round of a probe."""
-_IN_WORDS: Final = 8
-"""Prompts answered in words in a probe, if the run reads probabilities and checks a sample in words."""
+_ENCODED: Final = 4096  # prompts tokenised per batch
+_PROBED: Final = 4  # Shards of a probe. The first warms up the model.
+_PROBED_PROMPTS: Final = 32  # prompts per shard in the first round of a probe
+_IN_WORDS: Final = 8  # prompts answered in words in a probe, if a sample of probabilities is checked in words
 ANALYSIS_S: Final = (9.0, 7e-6)
 """Seconds for statistics and page: a constant, and more per prompt. See docs/performance.md."""
-BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60, "stages": 55}
-"""Bytes on disk per row of each kind, without its texts."""
+BYTES: Final = {"ratings": 55, "replies": 400, "answers": 60, "stages": 55}  # on disk per row, without its texts
 BYTES_OF_TOKEN: Final = 2.0
 BYTES_OF_REPORT: Final = 1_500_000
 _BRACKETS: Final = re.compile(r"\[what stage (?P<stage>.+?) writes\]")
@@ -62,35 +57,20 @@ _BRACKETS: Final = re.compile(r"\[what stage (?P<stage>.+?) writes\]")
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of one kind, e.g. the run's own prompts or one stage of a strategy.
+    """Calls of one kind, e.g. the run's own prompts or one stage of a strategy."""
 
-    Attributes
-    ----------
-    what
-        The kind, in words.
-    n, n_left
-        Calls in all, and those not answered yet.
-    tokens_read, tokens_read_most
-        Of the calls left: without what stages write, and with every text at its longest. None if only the server can
-        count them. A written text is tokenised again as part of a later prompt, at about the same length.
-    exact
-        Whether ``n`` is exact; else it is an upper bound.
-    within
-        Whether their time is part of the run's own prompts, as with a strategy's stages.
-    n_characters, shown_most
-        Of the prompts left: characters without what stages write, and the most tokens that stages add to them.
-    """
-
-    what: str
+    what: str  # the kind, in words
     n: int
-    n_left: int
+    n_left: int  # not answered yet
+    # Of the calls left, without what stages write; None if only the server can count them. A written text is tokenised
+    # again as part of a later prompt, at about the same length.
     tokens_read: int | None
-    tokens_read_most: int | None
+    tokens_read_most: int | None  # with every written text at its longest
     tokens_written_most: int
-    exact: bool = True
-    within: bool = False
-    n_characters: int = 0
-    shown_most: int = 0
+    exact: bool = True  # whether n is exact; else it is an upper bound
+    within: bool = False  # whether their time is part of the run's own prompts, as with a strategy's stages
+    n_characters: int = 0  # of the prompts left, without what stages write
+    shown_most: int = 0  # the most tokens that stages add to the prompts left
 
     @property
     def read_most(self) -> int:
@@ -103,24 +83,12 @@ class Calls:
 
 @dataclass(frozen=True)
 class Probe:
-    """Timings of a probe.
+    """Timings of a probe."""
 
-    Attributes
-    ----------
-    load_s
-        Seconds until the model was loaded and warm, beyond what the same prompts take later.
-    n
-        Prompts that were timed.
-    rates
-        Prompts per second of each timed shard.
-    words_per_s
-        Prompts per second when answered in words, beside ``expected``; None if none are.
-    """
-
-    load_s: float
-    n: int
-    rates: tuple[float, ...]
-    words_per_s: float | None
+    load_s: float  # seconds until the model was loaded and warm, beyond what the same prompts take later
+    n: int  # prompts that were timed
+    rates: tuple[float, ...]  # prompts per second of each timed shard
+    words_per_s: float | None  # prompts per second when answered in words, beside `expected`; None if none are
 
     @property
     def per_s(self) -> float:
@@ -130,39 +98,21 @@ class Probe:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run will take; see :func:`forecast`.
-
-    Attributes
-    ----------
-    calls
-        By kind; the run's own prompts come first.
-    n_too_long
-        Prompts that exceed the model's context, and so will fail; None if unknown.
-    n_characters
-        Of all calls left, without what stages write.
-    seconds, low_s, high_s
-        Total time: expected, at the rate of the probe's fastest shard, and at that of its slowest; None without a
-        probe.
-    fixed_s
-        Part of the seconds that does not grow with the narratives: loading, what is asked beside the ratings, part of
-        the analysis; 0 without a probe.
-    grows_s
-        Part that does, for a run that begins anew.
-    bytes_on_disk
-        An estimate.
-    """
+    """What a run will take; see :func:`forecast`."""
 
     folder: Path
-    calls: tuple[Calls, ...]
-    n_too_long: int | None
-    n_characters: int
-    seconds: float | None
-    low_s: float | None
-    high_s: float | None
+    calls: tuple[Calls, ...]  # by kind; the run's own prompts come first
+    n_too_long: int | None  # prompts that exceed the model's context, and so will fail; None if unknown
+    n_characters: int  # of all calls left, without what stages write
+    seconds: float | None  # total time expected; None without a probe
+    low_s: float | None  # at the rate of the probe's fastest shard
+    high_s: float | None  # at that of its slowest
+    # What does not grow with the narratives: loading, what is asked beside the ratings, part of the analysis; 0 without
+    # a probe.
     fixed_s: float
-    grows_s: float
+    grows_s: float  # what does, for a run that begins anew
     probe: Probe | None
-    bytes_on_disk: int
+    bytes_on_disk: int  # an estimate
 
     @property
     def tokens_read(self) -> tuple[int, int] | None:
@@ -177,10 +127,7 @@ class Forecast:
         return sum(each.tokens_written_most for each in self.calls)
 
     def money(self, of_input: float, of_output: float) -> tuple[float, float, float]:
-        """Return upper bounds of the price: of all calls left, of those asked beside the prompts, of all prompts anew.
-
-        Prices are for a million tokens that are read, and that are written.
-        """
+        """Return upper bounds of the price (given for a million tokens): of calls left, of checks, of all anew."""
 
         def price(each: Calls) -> float:
             return (each.read_most * of_input + each.tokens_written_most * of_output) / 1e6
@@ -192,11 +139,7 @@ class Forecast:
 
 
 def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bool, say: Say) -> Forecast:
-    """Forecast what is left of a run, and what it takes.
-
-    ``probe_s`` is the seconds that a probe may take after loading the model; 0 makes no probe. Counting tokens takes
-    about a minute for a million prompts.
-    """
+    """Forecast what is left of a run, and what it takes, with a probe of ``probe_s`` seconds, if not 0."""
     config = plan.config
     folder = config.run_dir or default_run_dir(plan)
     left = _left(plan, folder)
@@ -556,41 +499,25 @@ def _asked(task: Task[Any], plan: Planned, size: int, seconds: float, *, n_shard
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-WORDED: Final = "wordings"
-"""Scope of gaps over any such wordings; its rows are in ``tables/controls.csv``."""
+WORDED: Final = "wordings"  # scope of gaps over any such wordings; its rows are in `tables/controls.csv`
 
 # --- What gap could be found -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Detectable:
-    """The smallest gap that a run would detect in one scope.
-
-    Attributes
-    ----------
-    dimension, variant, scope
-        As in ``tables/gap.csv``; the scope may also be :data:`WORDED`.
-    points
-        In points of the scale.
-    n_narratives
-        Of the planned run.
-    n_for_wanted
-        Narratives needed to detect ``statistics.wanted``; None if that is not set, inf if no number suffices.
-    """
+    """The smallest gap that a run would detect in one scope."""
 
     dimension: str
     variant: str
-    scope: str
-    points: float
-    n_narratives: int
-    n_for_wanted: float | None
+    scope: str  # as in tables/gap.csv, or WORDED
+    points: float  # in points of the scale
+    n_narratives: int  # of the planned run
+    n_for_wanted: float | None  # to detect statistics.wanted; None if that is not set, inf if no number suffices
 
 
 def unlike(run: Path, plan: Planned) -> list[str]:
-    """List the settings, besides narratives, that differ from an earlier run and may change how ratings spread.
-
-    StoreError if the earlier run's ratings are on another scale: their points cannot be compared.
-    """
+    """List the settings besides narratives that differ from an earlier run's and may change how ratings spread."""
     manifest = RunFolder(run).read_manifest()
     if manifest is None:
         raise StoreError(f"like={run} has no manifest.json, so it is no run; name the folder of one")

@@ -36,10 +36,8 @@ from stimuli.identities import Dimension, Identity, load_dimensions
 from stimuli.prompts import PUBLISHED_VARIANTS
 
 STUDY: Final = "hou2025"
-NO_RATING: Final = -1.0
-"""The study's code for a refusal and for an answer without a number."""
-N_STUDY: Final = 6_050
-"""Number of narratives in the study."""
+NO_RATING: Final = -1.0  # the study's code for a refusal and for an answer without a number
+N_STUDY: Final = 6_050  # number of narratives in the study
 FULL_SCALE: Final = (0.0, 100.0)
 _SCALES: Final = {"10-scale": (0.0, 10.0)}
 _CALLED: Final = {
@@ -48,8 +46,7 @@ _CALLED: Final = {
     "race_ethnicity": ("race_ethnicity", "ethnicity", "race"),
 }
 """Spellings of each dimension in file names, matched case-insensitively."""
-_UNSPECIFIED: Final = ("default", "unspecified")
-"""Spellings of the unspecified identity, besides its wording."""
+_UNSPECIFIED: Final = ("default", "unspecified")  # spellings of the unspecified identity, besides its wording
 _FROM: Final = "a person from "
 _ARTICLES: Final = frozenset({"a", "an"})
 """An article belongs to the identity after it. A model's name may end in one only if that identity has its own."""
@@ -58,8 +55,7 @@ _IDS: Final = ("text_id", "narrative_id", "oid")
 _SIDES: Final = {"perceiver": ("persona", "perceiver"), "experiencer": ("experiencer",)}
 """Columns of a batch that name the identities. Without them, the prompts do."""
 _PROMPTS: Final = {"perceiver": "system_prompt", "experiencer": "user_input"}
-FIRST_MODEL: Final = "llama-8b"
-"""The model whose place the study's scripts leave empty in names."""
+FIRST_MODEL: Final = "llama-8b"  # the model whose place the study's scripts leave empty in names
 _BATCH: Final = "batch"
 _NAME: Final = "DIMENSION_VARIANT_MODEL_PERCEIVER_EXPERIENCER.tsv"
 _BATCH_NAME: Final = "exp_MODEL/DIMENSION_VARIANT_batch-N.tsv"
@@ -81,20 +77,13 @@ class ReleasedFile:
 
 @dataclass(frozen=True)
 class ReleasedRun:
-    """All files of one model and variant.
-
-    Attributes
-    ----------
-    files
-        Dimension → (perceiver, experiencer) → file. All pairs of identities are there; those with baselines all or
-        none.
-    batches
-        Dimension → its raw batches in order. A dimension is in ``files`` or in ``batches``, never in both.
-    """
+    """All files of one model and variant."""
 
     model: str
     variant: str
+    # Dimension → (perceiver, experiencer) → file. All pairs of identities are there; those with baselines all or none.
     files: Mapping[str, Mapping[tuple[str, str], Path]]
+    # dimension → its raw batches in order, if it is not in files
     batches: Mapping[str, Sequence[Path]] = field(default_factory=dict)
 
     @property
@@ -114,39 +103,17 @@ class ReleasedRun:
 
 @dataclass(frozen=True, eq=False)
 class ReleasedRatings:
-    """The ratings of one run.
+    """The ratings of one run."""
 
-    Attributes
-    ----------
-    tables
-        Dimension → columns of :data:`audit.tables.ratings.RATINGS`. ``prompt_index`` runs on across dimensions.
-    scale
-        The two ends, in points.
-    sha256
-        Hash of the files' names and bytes.
-    n_narratives
-        Rows of each file.
-    emotions
-        Only ``not given`` if no emotion is known.
-    n_beyond
-        Ratings outside the variant's scale that were kept.
-    has_responses
-        Whether the answers are there, so that refusals can be told from answers without a number.
-    without_baselines
-        Dimensions without the unspecified identity.
-    not_read
-        Columns of the files that are ignored.
-    """
-
-    tables: Mapping[str, pd.DataFrame]
-    scale: tuple[float, float]
-    sha256: str
-    n_narratives: int
-    emotions: tuple[str, ...]
-    n_beyond: int
-    has_responses: bool
-    without_baselines: tuple[str, ...]
-    not_read: tuple[str, ...]
+    tables: Mapping[str, pd.DataFrame]  # dimension → columns of RATINGS; prompt_index runs on across dimensions
+    scale: tuple[float, float]  # the two ends, in points
+    sha256: str  # of the files' names and bytes
+    n_narratives: int  # rows of each file
+    emotions: tuple[str, ...]  # only "not given" if no emotion is known
+    n_beyond: int  # ratings outside the variant's scale that were kept
+    has_responses: bool  # whether the answers are there, so that refusals can be told from answers without a number
+    without_baselines: tuple[str, ...]  # dimensions without the unspecified identity
+    not_read: tuple[str, ...]  # columns of the files that are ignored
 
 
 # --- Names -----------------------------------------------------------------------------------------------------------
@@ -201,10 +168,7 @@ def _term(words: tuple[str, ...], dimension: str) -> str | None:
 
 
 def parse_name(path: Path) -> ReleasedFile:
-    """Read what the name of a result file says. Words may be separated by blanks, ``_`` or ``-``.
-
-    ConfigError names the part that is missing or ambiguous.
-    """
+    """Read what the name of a result file says. Words may be separated by blanks, ``_`` or ``-``."""
     found = list(_WORD.finditer(path.stem))
     words = tuple(match[0] for match in found)
     dimension, variant, start = _head(path, words, _NAME)
@@ -304,12 +268,11 @@ def _refuse(path: Path, fault: str, form: str = _NAME) -> Any:
 
 
 def find_released(folder: Path) -> list[ReleasedRun]:
-    """Find the result files of a folder, and check that none is missing.
+    """Find the result files of a folder, one run for each model and variant, and check that none is missing.
 
     The files lie in the folder or its ``processed_results``; raw batches in the folder, its subfolders, or those of its
-    ``results``. Other files are ignored. Returns one run for each model and variant: models by name, variants in the
-    study's order. ConfigError if a name cannot be read, two files belong to one pair, or a pair or a batch is missing:
-    all pairs of a dimension's identities must be there, those with the unspecified identity all or none.
+    ``results``. Other files are ignored. Models are sorted by name, variants in the study's order. All pairs of a
+    dimension's identities must be there, those with the unspecified identity all or none.
     """
     if not os.path.isdir(folder):  # also False if access is denied
         raise StoreError(f"{folder} is not a folder; {_PLACE}")
@@ -433,8 +396,7 @@ class _Content:
     responses: pd.Series | None
     ids: tuple[str, ...] | None
     emotions: tuple[str, ...] | None
-    prompts: tuple[int, ...] | None
-    """Distance of each row's ``idx`` from the first row's."""
+    prompts: tuple[int, ...] | None  # distance of each row's `idx` from the first row's
     not_read: tuple[str, ...]
 
 
@@ -447,18 +409,9 @@ def read_released(
 ) -> ReleasedRatings:
     """Read and check all files of a run.
 
-    Parameters
-    ----------
-    emotion_of
-        ``text_id`` → emotion. None takes the files' own column ``emotion``, if they have one.
-    keep_beyond
-        Keep ratings of up to 100 in the variant 10-scale, as the study's parser did. They lie outside the scale; the
-        run's report counts them.
-    done
-        Called with the number of files read since the last call.
+    ``emotion_of`` None takes the files' own column ``emotion``. ``keep_beyond`` keeps ratings of up to 100 in the
+    variant 10-scale, as the study's parser did. They lie outside the scale; the run's report counts them.
 
-    Notes
-    -----
     Where there are answers, why a rating is missing follows our rule,
     ``audit.asking.elicitation.parsing.parse_response``. An intensity of a batch is what the study's own rule reads in
     the answer; that of a result file is the released one.
@@ -829,9 +782,7 @@ def _side(path: Path, read: pd.DataFrame, side: str, dimension: str, begun: dict
 
 
 def _narratives_of(read: pd.DataFrame, experiencers: pd.Series) -> list[bytes]:
-    """Return a hash of each row's prompt without the experiencer, which stands for the narrative; empty without
-    prompts.
-    """
+    """Return a hash of each row's prompt without the experiencer, for the narrative; empty without prompts."""
     if (prompt := _PROMPTS["experiencer"]) not in read:
         return [b""] * len(read)
     kept: dict[tuple[str, str], bytes] = {}

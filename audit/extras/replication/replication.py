@@ -43,18 +43,10 @@ _FILE: Final = "crowd-enVent_{}.tsv"
 
 @dataclass(frozen=True)
 class Replication:
-    """Results of a replication.
+    """Results of a replication."""
 
-    Attributes
-    ----------
-    outcomes
-        (model, variant) → the report of that run.
-    comparison
-        All runs side by side; None if there is only one run.
-    """
-
-    outcomes: Mapping[tuple[str, str], Published]
-    comparison: Comparison | None
+    outcomes: Mapping[tuple[str, str], Published]  # (model, variant) → the report of that run
+    comparison: Comparison | None  # all runs side by side; None if there is only one run
 
     def table(self) -> pd.DataFrame:
         """Return the published and our own gap of each run and dimension: rows of ``tables.GAP`` with ``model``."""
@@ -69,14 +61,14 @@ class Replication:
 
 
 def replicate(
-    folder: Path,
+    folder: Path,  # the study's processed_results, or its results
     *,
-    run_dir: Path | None,
+    run_dir: Path | None,  # None makes one in reports_dir, named by a hash of the files
     reports_dir: Path,
-    narratives: Path | None,
-    keep_beyond: bool,
-    seed: int,
-    statistics: Mapping[str, Any],
+    narratives: Path | None,  # crowd-enVENT's files, with the emotion of each text_id; None takes the files' own
+    keep_beyond: bool,  # see read_released
+    seed: int,  # for the permutations and the map of perceivers
+    statistics: Mapping[str, Any],  # settings of the analysis; others have their defaults
     command: str,
     say: Callable[[str], None],
 ) -> Replication:
@@ -84,22 +76,6 @@ def replicate(
 
     Each model and variant becomes a run folder of ratings collected by another tool; two or more of them, a comparison.
     All files are read before the first report is made.
-
-    Parameters
-    ----------
-    folder
-        The study's ``processed_results``, or its ``results``.
-    run_dir
-        Folder of the runs and the comparison; None makes one in ``reports_dir``, named by a hash of the files.
-    narratives
-        A folder with the files of crowd-enVENT, which give the emotion of each ``text_id``; None takes the emotions
-        that the files give themselves.
-    keep_beyond
-        See :func:`audit.extras.replication.released_results.read_released`.
-    seed
-        For the permutations and the map of perceivers.
-    statistics
-        Settings of the analysis; others have their defaults.
     """
     settings = load_statistics(statistics)
     if settings.formula is not None or settings.human is not None:

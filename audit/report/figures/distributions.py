@@ -1,6 +1,4 @@
-"""Draw what is behind a mean: gaps of single narratives, the ratings, and the shuffled matrices of
-the published null.
-"""
+"""Draw what is behind a mean: gaps of single narratives, the ratings, and the published null."""
 
 from __future__ import annotations
 
@@ -35,14 +33,12 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import count, coverage, interval, plural, points, rate, scale_end
 
-_WIDTH: Final = 3.5
-"""Fits a phone, and a column of print."""
+_WIDTH: Final = 3.5  # fits a phone, and a column of print
 _LEFT: Final = 0.62
 _RIGHT: Final = 0.12
 _PLOT: Final = _WIDTH - _LEFT - _RIGHT
 _LEAST_BINS, _MOST_BINS = 8, 80
-_MOST_OUTLINES: Final = 400
-"""Strokes of a rug beyond which it is embedded as an image, since each would be a line of the file."""
+_MOST_OUTLINES: Final = 400  # strokes of a rug that is drawn; beyond it is an image, not so many lines of the file
 _END_WORDS: Final = {"floor": "at {0}", "ceiling": "at {1}", "below": "below {0}", "above": "above {1}"}
 """Names of bars at and beyond the ends of the scale; ``{0}`` and ``{1}`` are its ends."""
 _PAIRS: Final = {"in_group": "in-group", "out_group": "out-group"}
@@ -53,15 +49,8 @@ def plot_contrasts(
 ) -> Figure:
     """Draw a histogram of narratives' own gaps with a rug, the line of 0, and their mean.
 
-    Parameters
-    ----------
-    narratives
-        Rows of the `tables.NARRATIVES` table, of one dimension and variant. Narratives without a contrast are left out;
-        the figure says how many.
-    confidence
-        Coverage of the headline's interval.
-    headline
-        The row of the `tables.GAP` table whose δ and interval are drawn; None draws the mean of the contrasts.
+    Narratives without a contrast are left out; the figure says how many. ``headline`` is the row of ``GAP`` whose δ and
+    interval are drawn; None draws the mean of the contrasts.
     """
     place = _of_one(narratives, "narratives")
     contrasts = narratives["contrast_points"].to_numpy(dtype=float)
@@ -112,8 +101,7 @@ def plot_contrasts(
 def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Figure:
     """Draw the distribution of ratings, in-group against out-group, with separate bars for the ends of the scale.
 
-    Ratings beyond an end have a bar of their own outside it. Takes rows of the `tables.DISTRIBUTIONS` table, of one
-    dimension and variant, and the ends of the scale in points. Baselines are left out; the figure names a kind of pair
+    Ratings beyond an end have a bar of their own outside it. Baselines are left out; the figure names a kind of pair
     without a rating.
     """
     place = _of_one(distributions, "distributions")
@@ -176,18 +164,7 @@ def plot_ratings(distributions: pd.DataFrame, *, low: float, high: float) -> Fig
 
 
 def plot_null(null: pd.DataFrame, *, delta_z: float, null_low: float, null_high: float) -> Figure:
-    """Draw the published gap among those of shuffled matrices.
-
-    Parameters
-    ----------
-    null
-        Rows of the `tables.NULL` table, of one dimension and variant.
-    delta_z
-        The published gap, in standard deviations of the matrix's own cells.
-    null_low, null_high
-        Ends of its null interval, in the same unit: where the gap would lie if identities did not matter. It is no
-        confidence interval, and the figure says so.
-    """
+    """Draw the published gap among those of shuffled matrices, in standard deviations of the matrix's own cells."""
     place = _of_one(null, "shuffles")
     n_shuffles = int(null["n_shuffles"].sum())
     if n_shuffles == 0 or not all(map(math.isfinite, (delta_z, null_low, null_high))):
@@ -241,9 +218,7 @@ def _of_one(table: pd.DataFrame, what: str) -> str:
 
 
 def _edges_about_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Bin edges about as wide as by the Freedman-Diaconis rule, at multiples of the width, so that no bin holds both
-    signs.
-    """
+    """Bin edges about as wide as by the Freedman-Diaconis rule, at multiples of the width: no bin holds both signs."""
     reach = float(np.abs(values).max()) or 1.0
     spread = float(np.ptp(values))
     if spread < 1e-9 * reach:

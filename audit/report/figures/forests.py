@@ -40,10 +40,8 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import MISSING, coverage, dimension_title, error_rate, interval, points
 
-_PLOT: Final = 2.7
-"""Width of the plot between the texts, in inches."""
-_NARROW: Final = 4.5
-"""In a figure narrower than this, in inches, letters are small and an interval stands below its estimate."""
+_PLOT: Final = 2.7  # width of the plot between the texts, in inches
+_NARROW: Final = 4.5  # in figures narrower than this, in inches, letters are small and intervals below estimates
 _SHARES: Final = ((0.36, 2), (0.36, 4), (0.27, 4), (0.27, 6))
 """Share of the figure's width for the plot, and most lines of a name, tried in turn."""
 _FEWEST_LETTERS: Final = 10
@@ -52,10 +50,8 @@ _STACKED: Final = ((0.4, 0.3, 0.3), (0.56, 0.4, 0.17))
 """Layouts with texts above marks: row height in inches, then height of name and of numbers above the mark in rows. The
 first has both on one line, the second on two.
 """
-_TICK: Final = 0.14
-"""Room beside the axis for half of the number at its end, in inches."""
-_LETTER: Final = 0.62 * TEXT / 72
-"""Width of a letter, in inches."""
+_TICK: Final = 0.14  # room beside the axis for half of the number at its end, in inches
+_LETTER: Final = 0.62 * TEXT / 72  # width of a letter, in inches
 _ORDERED: Final = frozenset({"valence", "degree", "uplift"})
 """Families whose members have an order of their own. Other families are sorted by gap."""
 
@@ -66,17 +62,8 @@ def plot_gaps(
 ) -> Figure:
     """Draw each dimension's δ with its interval, in scale points, with a line at 0.
 
-    Parameters
-    ----------
-    gap
-        The `tables.GAP` table, of which the headline rows about narratives are drawn. A gap that could not be estimated
-        keeps its row, which says so.
-    confidence
-        Coverage of the table's intervals.
-    margin
-        Gap that counts as too small to matter, in points, drawn as a band around 0.
-    width
-        Of the whole figure, in inches; None takes what its texts and a plot of 2.7 inches need.
+    Headline rows about narratives are drawn. A gap that could not be estimated keeps its row, which says so.
+    ``margin``, in points, is drawn as a band around 0; ``width`` is that of the whole figure, in inches.
     """
     rows = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].reset_index(drop=True)
     if rows.empty:
@@ -103,17 +90,6 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width
     Filled marks have p, corrected for the family, below 1 − `confidence`. Members are sorted by contrast, the largest
     first, except in families with an order of their own (valence, degree, uplift). Of more than 60 members the 60
     furthest from 0 are drawn, and the figure says so.
-
-    Parameters
-    ----------
-    families
-        Rows of the `tables.FAMILIES` table, of one dimension and variant.
-    family
-        The one to draw: ``emotion``, ``group``, ``cluster`` ...
-    confidence
-        Coverage of the table's intervals.
-    width
-        See :func:`plot_gaps`.
     """
     members = families.loc[families["family"] == family]
     if members.empty:
@@ -147,11 +123,7 @@ def plot_family(families: pd.DataFrame, *, family: str, confidence: float, width
 
 @for_phones
 def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
-    """Draw paired differences of δ between variants, strategies or models.
-
-    Takes rows of the `tables.COMPARISONS` table in one unit. Filled marks have p, corrected for the comparisons within
-    the dimension, below 1 − `confidence`.
-    """
+    """Draw paired differences of δ in one unit; filled marks have a corrected p below 1 − `confidence`."""
     if comparisons.empty:
         raise ValueError("there are no comparisons to draw: a comparison needs two variants of one dimension")
     units = sorted(map(str, comparisons["unit"].unique()))
@@ -182,20 +154,7 @@ def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
 def plot_measures(
     gaps: pd.DataFrame, titles: Mapping[str, str], *, confidence: float, width: float | None = None
 ) -> Figure:
-    """Draw δ of each measure of replies on one axis, in standard deviations of the measure among replies.
-
-    Parameters
-    ----------
-    gaps
-        Rows of the `tables.VERDICTS` table, of one dimension and variant, drawn in their order. A measure of
-        whole corpora has no standard deviation among replies and is not drawn. Filled marks are gaps that are found.
-    titles
-        Measure → title.
-    confidence
-        Coverage of the table's intervals.
-    width
-        See :func:`plot_gaps`.
-    """
+    """Draw δ of each measure of replies on one axis, in its SDs among replies; filled marks are gaps that are found."""
     if len(gaps[["dimension", "variant"]].drop_duplicates()) > 1:
         raise ValueError("a figure of measures takes rows of one dimension and one variant")
     rows = gaps.loc[gaps["delta_sd"].notna()]
@@ -264,8 +223,7 @@ class _ForestLayout:
     size: float
     above: tuple[float, float] | None = None
     """Height of names and numbers above their marks, in rows; None if they are beside the marks."""
-    step: float | None = None
-    """Height of a row, in inches; None if it follows from the texts."""
+    step: float | None = None  # height of a row, in inches; None if it follows from the texts
 
     @property
     def width(self) -> float:
@@ -366,11 +324,15 @@ def _written(estimate: float, low: float, high: float, *, once: bool, stacked: b
     return f"{points(estimate)}{between}[{interval(low, high)}]"
 
 
-def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw estimates with their intervals, one a row.
+def estimate_marks(rows: pd.DataFrame, estimate: str, low: str, high: str) -> pd.DataFrame:
+    """Return what :func:`draw_estimates` draws of these columns, except ``filled``."""
+    columns = {"estimate": estimate, "low": low, "high": high}
+    taken = {name: rows[column].to_numpy(dtype=float) for name, column in columns.items()}
+    return pd.DataFrame({"row": np.arange(len(rows), dtype=float), **taken})
 
-    ``rows`` has columns row, estimate, low, high (NaN if there is none) and filled (whether the mark is).
-    """
+
+def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw estimates with their intervals, one a row: columns row, estimate, low, high and filled."""
     bounded = rows.loc[rows[["low", "high"]].notna().all(axis="columns")]
     axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=BLUE, linewidth=1.5, gid="interval")
     for filled, face in ((True, BLUE), (False, "white")):

@@ -37,26 +37,7 @@ def draw_figures(
     clusters: Mapping[str, Mapping[str, str]] | None = None,
     replicates: bool = False,
 ) -> dict[str, Figure]:
-    """Draw all figures of a run that its tables allow.
-
-    Returns ``gaps`` and ``KIND-<dimension>-<variant>``; a figure without anything to draw is left out. Panels of one
-    kind share their colours.
-
-    Parameters
-    ----------
-    tables
-        All of `tables.TABLES` by name.
-    low, high
-        Ends of the scale, in points.
-    confidence
-        Coverage of the tables' intervals.
-    margin
-        Gap that counts as too small to matter, in points.
-    clusters
-        Dimension → group → cultural cluster.
-    replicates
-        Whether the published study's null histogram and heatmaps are drawn, too.
-    """
+    """Draw the figures that a run's tables allow; panels of one kind share their colours."""
     figures: dict[str, Figure] = {}
     if not tables["gap"].empty:
         figures["gaps"] = plot_gaps(tables["gap"], confidence=confidence, margin=margin)
@@ -69,7 +50,7 @@ def draw_figures(
     }
     for dimension, variant in tables["cells"][["dimension", "variant"]].drop_duplicates().itertuples(index=False):
         own = {
-            name: _of(table, dimension, variant)
+            name: table.loc[(table["dimension"] == dimension) & (table["variant"] == variant)]
             for name, table in tables.items()
             if {"dimension", "variant"} <= {*table}
         }
@@ -140,10 +121,5 @@ def _of_the_study(
     return found
 
 
-def _of(table: pd.DataFrame, dimension: str, variant: str) -> pd.DataFrame:
-    return table.loc[(table["dimension"] == dimension) & (table["variant"] == variant)]
-
-
 def _first(rows: pd.DataFrame) -> Any:
-    """Return the first row, or None."""
     return rows.iloc[0] if len(rows) else None

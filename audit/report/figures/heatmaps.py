@@ -34,20 +34,8 @@ def plot_cells(
     """Draw the mean intensity of every pair.
 
     A pair that was asked but never rated is hatched and has no colour, since missing is not 0. A star marks a mean over
-    less than 80% of the pair's prompts.
-
-    Parameters
-    ----------
-    cells
-        Rows of the `tables.CELLS` table, of one dimension and variant.
-    low, high
-        Ends of the scale, in points.
-    clusters
-        Group → cultural cluster; groups of a cluster stand together under a bracket.
-    limits
-        Means at the two ends of the colours, in points, see `shared_limits`; None takes those of these cells.
-    width
-        Of the whole figure, in inches; None takes what its cells and labels need. DoesNotFitError if they need more.
+    less than 80% of the pair's prompts. ``limits`` are the means at the ends of the colours (`shared_limits`).
+    DoesNotFitError if cells and labels need more than ``width``, in inches.
     """
     grid = lay_out_matrix(cells, clusters=clusters)
     own = shared_limits(cells, low=low, high=high)
@@ -80,10 +68,7 @@ def plot_cells(
 
 
 def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[float, float]:
-    """Return the means at the two ends of the colours of `plot_cells`, so that several panels can share them.
-
-    The cells may be of any dimensions and variants.
-    """
+    """Return the means at the two ends of the colours of `plot_cells`, so that several panels can share them."""
     if not low < high:
         raise ValueError(f"the scale's lower end {low} is not below its upper end {high}")
     return colour_limits(cells["mean"].to_numpy(dtype=float), low=low, high=high)
@@ -91,17 +76,12 @@ def shared_limits(cells: pd.DataFrame, *, low: float, high: float) -> tuple[floa
 
 @for_phones
 def plot_interaction(
-    cells: pd.DataFrame,
-    *,
-    clusters: Clusters | None = None,
-    reach: float | None = None,
-    width: float | None = None,
+    cells: pd.DataFrame, *, clusters: Clusters | None = None, reach: float | None = None, width: float | None = None
 ) -> Figure:
-    """Draw `grid.interaction`: the identity pairs' means with row and column effects removed, in points around 0.
+    """Draw `interaction`: the identity pairs' means with row and column effects removed, in points around 0.
 
-    Takes cells as `plot_cells` does, and leaves baselines out. ``reach`` is the points on either side of 0 at the ends
-    of the colours, see `interaction_reach`; None takes the largest here. MissingCellError if an identity pair has no
-    mean, since effects cannot be removed then.
+    Baselines are left out. ``reach`` is the points on either side of 0 at the ends of the colours; None takes the
+    largest here. MissingCellError if an identity pair has no mean, since effects cannot be removed then.
     """
     grid = lay_out_matrix(cells, clusters=clusters).without_baselines()
     if grid.mean.empty:
@@ -123,11 +103,7 @@ def plot_interaction(
 
 
 def interaction_reach(cells: pd.DataFrame) -> float | None:
-    """Return the largest absolute value over all panels of `plot_interaction`, in points; None if no panel can be
-    drawn.
-
-    The cells may be of any dimensions and variants.
-    """
+    """Return the largest absolute value over all panels of `plot_interaction`, in points; None if none can be drawn."""
     reaches = []
     for _, panel in cells.groupby(["dimension", "variant"], sort=False, observed=True):
         grid = lay_out_matrix(panel).without_baselines()
@@ -147,19 +123,9 @@ def plot_published(
 ) -> Figure:
     """Draw the published form of the matrix: cells in standard deviations of the matrix's own, about its mean.
 
-    Parameters
-    ----------
-    cells
-        As in `plot_cells`: the pairs that exist.
-    published_cells
-        Rows of the `tables.PUBLISHED_CELLS` table, of the same dimension and variant.
-    masked
-        Leave cells blank that the published significance mask hides. A pair without a value is hatched either way.
-    clusters
-        As in `plot_cells`.
-    reach
-        Standard deviations on either side of 0 at the ends of the colours, see `published_reach`; None takes the
-        largest here, hidden cells included.
+    ``masked`` leaves cells blank that the published significance mask hides. A pair without a value is hatched either
+    way. ``reach`` is the standard deviations at the ends of the colours; None takes the largest here, hidden cells
+    included.
     """
     grid = lay_out_matrix(cells, clusters=clusters)
     place = _title(cells)
@@ -182,10 +148,7 @@ def plot_published(
 
 
 def published_reach(published_cells: pd.DataFrame) -> float | None:
-    """Return the largest absolute published value, in the unit of ``z``; None if there is no value.
-
-    The cells may be of any dimensions and variants.
-    """
+    """Return the largest absolute published value, in the unit of ``z``; None if there is no value."""
     largest = float(published_cells["z"].abs().max())
     return largest if math.isfinite(largest) else None
 
@@ -195,8 +158,7 @@ def plot_missing(cells: pd.DataFrame, *, clusters: Clusters | None = None, upper
     """Draw how often the model refused to rate each pair, in percent of the pair's prompts.
 
     Colours start at 0 and reach at least 5%, so that a few refusals do not look like many. Zeros are drawn too: they
-    were observed. ``upper`` is the rate, between 0 and 1, at the upper end of the colours, for panels to share; None
-    takes the largest here.
+    were observed. ``upper`` is the rate, between 0 and 1, at the upper end of the colours.
     """
     grid = lay_out_matrix(cells, clusters=clusters)
     rates = grid.align(cells, "refusal_rate") * 100

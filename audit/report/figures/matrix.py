@@ -41,60 +41,32 @@ from audit.report.figures.style import (
     place_axes,
 )
 
-Clusters = Mapping[str, str]
-"""Group → cultural cluster."""
+Clusters = Mapping[str, str]  # group → cultural cluster
 
-_BASELINE_GAP: Final = 6.0
-"""Width of the gap before the baselines, in points."""
-_GAP: Final = 0.05
-"""Distance between a cell, its label and a bracket, in inches."""
-_TICK: Final = 0.05
-"""Length of a bracket's ends, in inches."""
+_BASELINE_GAP: Final = 6.0  # width of the gap before the baselines, in points
+_GAP: Final = 0.05  # distance between a cell, its label and a bracket, in inches
+_TICK: Final = 0.05  # length of a bracket's ends, in inches
 _NARROWEST: Final = 3.3
-_WIDEST: Final = 0.8
-"""Largest side of a cell, in inches, if the figure's width is given."""
+_WIDEST: Final = 0.8  # largest side of a cell, in inches, if the figure's width is given
 _HEADING: Final = LEADING * LABEL / 72 + _GAP
-_LEAST_CELL: Final = 0.105
-"""Smallest side of a cell, in inches; below it, labels of neighbours would touch."""
-_RIGHT: Final = 0.15
-"""Room to the right of the cells, in inches."""
-_RIGHT_NARROW: Final = 0.2
-"""The same in a narrow figure, where half of the colour bar's last number needs room."""
+_LEAST_CELL: Final = 0.105  # smallest side of a cell, in inches; below it, labels of neighbours would touch
+_RIGHT: Final = 0.15  # room to the right of the cells, in inches
+_RIGHT_NARROW: Final = 0.2  # the same in a narrow figure, where half of the colour bar's last number needs room
 _NO_NUMBERS: Final = "The cells are too small for their numbers here."
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The content of a heatmap.
+    """The content of a heatmap."""
 
-    Attributes
-    ----------
-    grid
-        Defines axes, groups and frames.
-    values
-        Shown by colour, on the grid's axes; NaN is left white.
-    labels
-        Texts in the cells.
-    limits
-        Values at the two ends of the colours.
-    colours
-        From the lower to the upper end.
-    legend
-        What the values are, and their unit.
-    hatched
-        Pairs that were asked and have no value.
-    notes
-        Sentences for below, each with whether it applies.
-    """
-
-    grid: CellMatrix
-    values: pd.DataFrame
-    labels: npt.NDArray[np.str_]
-    limits: tuple[float, float]
-    colours: Sequence[str]
-    legend: str
-    hatched: Mask
-    notes: tuple[tuple[str, Any], ...] = ()
+    grid: CellMatrix  # defines axes, groups and frames
+    values: pd.DataFrame  # shown by colour, on the grid's axes; NaN is left white
+    labels: npt.NDArray[np.str_]  # texts in the cells
+    limits: tuple[float, float]  # values at the two ends of the colours
+    colours: Sequence[str]  # from the lower to the upper end
+    legend: str  # what the values are, and their unit
+    hatched: Mask  # pairs that were asked and have no value
+    notes: tuple[tuple[str, Any], ...] = ()  # sentences for below, each with whether it applies
 
 
 @dataclass(frozen=True)
@@ -138,12 +110,10 @@ class _MatrixLayout:
 
     @property
     def left(self) -> float:
-        """Room to the left of the cells."""
         return PAD + _HEADING + sum(level.depth for level in self.row_levels) + self.row_room
 
     @property
     def above(self) -> float:
-        """Room above the cells."""
         return PAD + _HEADING + sum(level.depth for level in self.column_levels) + self.column_room
 
     @property
@@ -159,11 +129,7 @@ class _MatrixLayout:
 
 
 def draw_matrix(panel: Panel, *, clusters: Clusters | None, width: float | None = None) -> Figure:
-    """Draw a panel, with a bracket for each cluster.
-
-    ``width`` is that of the whole figure, in inches; None takes what its cells and labels need. DoesNotFitError if
-    numbers and labels need more.
-    """
+    """Draw a panel, with a bracket for each cluster; DoesNotFitError if it needs more than ``width``, in inches."""
     if width is None:
         laid = _lay_out_narrow(panel, clusters) if is_narrow() else _lay_out(panel, clusters)
         return _draw(panel, clusters, laid, max(laid.width, _NARROWEST))

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.report.figures.forests import draw_estimates, dress_rows, fit_estimates, name_rows
+from audit.report.figures.forests import draw_estimates, dress_rows, estimate_marks, fit_estimates, name_rows
 from audit.report.figures.style import (
     INK,
     MUTED,
@@ -30,8 +30,7 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import coverage, error_rate, points
 
-_PANEL: Final = 2.1
-"""Width of a panel, in inches."""
+_PANEL: Final = 2.1  # width of a panel, in inches
 _BETWEEN: Final = 0.16
 
 
@@ -39,9 +38,9 @@ _BETWEEN: Final = 0.16
 def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confidence: float) -> Figure:
     """Draw the change of each measure's δ, and the change of its mean over all pairs, in standard deviations.
 
-    Takes rows of the `tables.MEASURE_CHANGES` table of one dimension and run, drawn in their order. A measure without a
-    standard deviation among the reference's replies, such as one of whole corpora, is not drawn. Filled marks in the
-    left panel have a corrected p below 1 − `confidence`; the right panel has no test, so its marks are hollow.
+    A measure without a standard deviation among the reference's replies, such as one of whole corpora, is not drawn.
+    Filled marks in the left panel have a corrected p below 1 − `confidence`; the right panel has no test, so its marks
+    are hollow.
     """
     if len(rows[["dimension", "run"]].drop_duplicates()) > 1:
         raise ValueError("a figure of changes takes rows of one dimension and one run")
@@ -55,8 +54,8 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
     ]
     tested = rows["p_adjusted"].to_numpy(dtype=float) < 1 - confidence
     panels = (
-        _marks(rows, "change_sd", "sd_ci_low", "sd_ci_high").assign(filled=tested),
-        _marks(rows, "mean_sd", "mean_sd_low", "mean_sd_high").assign(filled=False),
+        estimate_marks(rows, "change_sd", "sd_ci_low", "sd_ci_high").assign(filled=tested),
+        estimate_marks(rows, "mean_sd", "mean_sd_low", "mean_sd_high").assign(filled=False),
     )
     columns = [[_written(value) for value in marks["estimate"]] for marks in panels]
     rooms = [extent(column, size=TEXT)[0] + 0.1 for column in columns]
@@ -105,12 +104,6 @@ def plot_measure_changes(rows: pd.DataFrame, titles: Mapping[str, str], *, confi
         height = figure.get_figheight()
         figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
     return figure
-
-
-def _marks(rows: pd.DataFrame, estimate: str, low: str, high: str) -> pd.DataFrame:
-    columns = {"estimate": estimate, "low": low, "high": high}
-    taken = {name: rows[column].to_numpy(dtype=float) for name, column in columns.items()}
-    return pd.DataFrame({"row": np.arange(len(rows), dtype=float), **taken})
 
 
 def _written(value: float) -> str:

@@ -27,24 +27,21 @@ from audit.report.figures.style import (
     place_axes,
 )
 
-MOST: Final = 60
-"""Most panels that fit a figure."""
+MOST: Final = 60  # most panels that fit a figure
 _COLUMNS: Final = 4
 _SIDE: Final = 2.6
 _GAP: Final = 0.16
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">")
 """Groups differ in shape as well as colour, so that a grey print can be read."""
-_FEW: Final = 10
-"""Most groups that colours and shapes can tell apart. With more, only names do."""
+_FEW: Final = 10  # Most groups that colours and shapes can tell apart. With more, only names do.
 
 
 @for_phones
 def plot_perceiver_map(places: pd.DataFrame, *, n_columns: int | None = None) -> Figure:
     """Draw each run's perceivers where t-SNE placed them, coloured by cultural cluster, or by group if there is none.
 
-    Takes rows of `tables.PERCEIVER_MAP` of one dimension and 1 to 60 runs, one panel each, in their order. Axes have no
-    unit and no ticks. A note gives seed and perplexity, and says that nothing follows from the picture. ``n_columns``
-    panels stand side by side; None takes up to four.
+    Up to 60 runs have a panel each. Axes have no unit and no ticks. A note gives seed and perplexity, and says that
+    nothing follows from the picture.
 
     References
     ----------

@@ -37,12 +37,9 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import fixed, plural
 
-MOST: Final = 60
-"""Most panels that fit a figure."""
-_COLUMNS: Final = 4
-"""Default number of panels side by side."""
-_WRITTEN: Final = 8
-"""Most identities whose cells have room for their number."""
+MOST: Final = 60  # most panels that fit a figure
+_COLUMNS: Final = 4  # default number of panels side by side
+_WRITTEN: Final = 8  # most identities whose cells have room for their number
 _GAP: Final = 0.18
 _NOT_ASKED: Final = "#dcdce2"
 _LEGEND: Final = "published form: standard deviations of the panel's own cells, about their mean; one scale for all"
@@ -52,11 +49,10 @@ _LEGEND: Final = "published form: standard deviations of the panel's own cells, 
 def plot_published_grid(
     cells: pd.DataFrame, *, clusters: Mapping[str, str] | None = None, n_columns: int | None = None
 ) -> Figure:
-    """Draw the published heatmap of every run, with the published mask.
+    """Draw the published heatmap of every run, up to 60, with the published mask.
 
-    Takes rows of `tables.COMPARED_CELLS` of one dimension and 1 to 60 runs, one panel each, in their order. A cell
-    hidden by the mask is white, one that was asked and has no value is hatched, and one that the run did not ask is
-    grey. In-group cells are framed. A run without any value has a panel that says so.
+    A cell hidden by the mask is white, one that was asked and has no value is hatched, and one that the run did not ask
+    is grey. In-group cells are framed. A run without any value has a panel that says so.
     """
     runs = [str(run) for run in cells["run"].unique()]
     if cells["dimension"].nunique() != 1 or not 1 <= len(runs) <= MOST:

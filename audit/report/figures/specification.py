@@ -37,8 +37,7 @@ from audit.report.figures.style import (
 from audit.tables.formatting import plural, points
 
 _ESTIMATES: Final = ("label", "delta", "ci_low", "ci_high")
-_CURVE: Final = 1.7
-"""Height of the upper panel, in inches."""
+_CURVE: Final = 1.7  # height of the upper panel, in inches
 _ROW: Final = 0.17
 _NARROW, _NARROW_LABEL = 0.1, 0.13
 """Least width of a run, in inches, so that its dot, or its turned label, does not touch the next."""
@@ -49,14 +48,9 @@ _MOST: Final = 60
 def plot_specification(runs: pd.DataFrame, *, unit: str) -> Figure:
     """Draw a specification curve: δ of each run with its interval, and below it the choices of the run.
 
-    Parameters
-    ----------
-    runs
-        From 2 to 60 runs of one dimension, one a row: ``label``, ``delta``, ``ci_low``, ``ci_high``, and a column of
-        strings for each choice. Runs are sorted by δ, ascending; one without an estimate comes last and is named. A
-        choice that all runs share is not drawn; if no choice differs, the labels are drawn below.
-    unit
-        Unit of δ, for the axis: "scale points", "% of the scale".
+    ``runs`` has 2 to 60 rows: ``label``, ``delta``, ``ci_low``, ``ci_high``, and a column of strings for each choice.
+    Runs are sorted by δ; one without an estimate comes last and is named. A choice that all runs share is not drawn; if
+    no choice differs, the labels are drawn below.
 
     References
     ----------

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.report.figures.forests import draw_estimates, dress_rows, fit_estimates, name_rows
+from audit.report.figures.forests import draw_estimates, dress_rows, estimate_marks, fit_estimates, name_rows
 from audit.report.figures.style import (
     BLUE,
     INK,
@@ -34,8 +34,7 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import MISSING, coverage, error_rate, fixed, points
 
-_PANELS: Final = (1.75, 1.75, 1.05)
-"""Widths of the panels of gap, change and cost, in inches."""
+_PANELS: Final = (1.75, 1.75, 1.05)  # widths of the panels of gap, change and cost, in inches
 _BETWEEN: Final = 0.16
 
 
@@ -43,10 +42,8 @@ _BETWEEN: Final = 0.16
 def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figure:
     """Draw for each strategy δ, its paired change from no strategy, and the cost of a rating.
 
-    Takes rows of the `tables.STRATEGIES` table of one dimension, drawn in their order. A strategy's dashed line is the
-    δ of its own reference. Filled marks in the middle panel have p, corrected for the strategies, below 1 −
-    `confidence`. The cost is in seconds if all rows have them, else in model calls. ``unit`` is that of δ: "points" or
-    "% of the scale".
+    A strategy's dashed line is the δ of its own reference. Filled marks in the middle panel have p, corrected for the
+    strategies, below 1 − `confidence`. The cost is in seconds if all rows have them, else in model calls.
     """
     if rows.empty or rows["dimension"].nunique() > 1:
         raise ValueError("a figure of strategies takes rows of one dimension")
@@ -58,8 +55,8 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
     timed = bool(np.isfinite(rows["seconds"].to_numpy(dtype=float)).all())
     cost = rows["seconds" if timed else "n_calls"].to_numpy(dtype=float)
     level = error_rate(confidence)
-    gaps = _marks(rows, "delta", "ci_low", "ci_high").assign(filled=True)
-    changes = _marks(rows, "delta_change", "change_low", "change_high").assign(
+    gaps = estimate_marks(rows, "delta", "ci_low", "ci_high").assign(filled=True)
+    changes = estimate_marks(rows, "delta_change", "change_low", "change_high").assign(
         filled=rows["p_adjusted"].to_numpy(dtype=float) < 1 - confidence
     )
     columns = (
@@ -114,12 +111,6 @@ def plot_strategies(rows: pd.DataFrame, *, unit: str, confidence: float) -> Figu
         height = figure.get_figheight()
         figure.text(PAD / width, PAD / height, note, ha="left", va="bottom", fontsize=SMALL, color=MUTED)
     return figure
-
-
-def _marks(rows: pd.DataFrame, estimate: str, low: str, high: str) -> pd.DataFrame:
-    columns = {"estimate": estimate, "low": low, "high": high}
-    taken = {name: rows[column].to_numpy(dtype=float) for name, column in columns.items()}
-    return pd.DataFrame({"row": np.arange(len(rows), dtype=float), **taken})
 
 
 def _reference(rows: pd.DataFrame) -> pd.Series:

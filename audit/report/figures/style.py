@@ -28,8 +28,7 @@ from matplotlib.ticker import MaxNLocator
 
 from audit.tables.formatting import PHONE, fixed
 
-_LONGEST_STEM: Final = 150
-"""Longest file name, in letters, without its suffix."""
+_LONGEST_STEM: Final = 150  # longest file name, in letters, without its suffix
 INK: Final = "#1b1b1f"
 MUTED: Final = "#55555e"
 FAINT: Final = "#dedee6"
@@ -38,25 +37,18 @@ FAINT: Final = "#dedee6"
 BLUE: Final = "#1f5f99"
 ORANGE: Final = "#d9731a"
 PALE_BLUE: Final = "#bcd7ee"
-PALE_ORANGE: Final = "#f9dcc0"
 SEQUENTIAL: Final = ("#f7fafd", "#bcd7ee", "#62a2d4")
-DIVERGING: Final = ("#5b9fd6", "#f8f8f8", "#ee9a4d")
-"""Light throughout, so that dark numbers stay legible."""
-SMALL: Final = 7.0
-"""The smallest letters that a journal prints, in points."""
+DIVERGING: Final = ("#5b9fd6", "#f8f8f8", "#ee9a4d")  # light throughout, so that dark numbers stay legible
+SMALL: Final = 7.0  # the smallest letters that a journal prints, in points
 TEXT: Final = 8.0
 LABEL: Final = 9.0
-PAD: Final = 0.08
-"""Margin of a figure, in inches."""
-LEADING: Final = 1.35
-"""Height of a line of text, relative to the font size."""
+PAD: Final = 0.08  # margin of a figure, in inches
+LEADING: Final = 1.35  # height of a line of text, relative to the font size
 
-NARROW: Final = 3.5
-"""Width of a figure for a phone, in inches: 336 CSS pixels, of 390 that a phone has."""
+NARROW: Final = 3.5  # width of a figure for a phone, in inches: 336 CSS pixels, of 390 that a phone has
 _P = ParamSpec("_P")
 _narrow: ContextVar[bool] = ContextVar("narrow", default=False)
-_AGAIN: WeakKeyDictionary[Figure, Callable[[], Figure]] = WeakKeyDictionary()
-"""How to draw a figure again."""
+_AGAIN: WeakKeyDictionary[Figure, Callable[[], Figure]] = WeakKeyDictionary()  # how to draw a figure again
 
 _WIDE_FONTS: Final = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari")
 _SVG_FONTS: Final = "'DejaVu Sans',Verdana,'Noto Sans',Arial,sans-serif"
@@ -86,15 +78,7 @@ _STYLE: Final[dict[str, Any]] = {
 
 
 def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"], *, dpi: int = 200) -> bytes:
-    """Render a figure. The same figure gives the same bytes, since neither a date nor a random id goes in.
-
-    Parameters
-    ----------
-    format
-        ``svg`` (selectable text, in DejaVu Sans or a font that is no wider), ``pdf`` (fonts embedded) or ``png``.
-    dpi
-        Dots per inch of a ``png``, and of parts drawn as images in the others.
-    """
+    """Render a figure: the same bytes for the same figure, without date and random ids."""
     buffer = io.BytesIO()
     with drawing():
         if format == "svg":
@@ -216,10 +200,7 @@ def place_axes(figure: Figure, left: float, bottom: float, width: float, height:
 
 
 def drawable(text: str, *, width: int, lines: int = 2) -> str:
-    r"""Make a wording safe to draw: printable, wrapped to ``width`` letters, cut with an ellipsis, and ``$`` escaped.
-
-    Text is cut before it is wrapped, so that its length does not matter.
-    """
+    r"""Make a wording safe to draw: printable, wrapped to ``width`` letters, cut with an ellipsis, ``$`` escaped."""
     start = text[: 2 * width * (lines + 1)]
     printable = "".join(character if character.isprintable() else " " for character in start)
     wrapped = textwrap.wrap(printable, width=width)
@@ -235,9 +216,7 @@ def is_whole(wrapped: str, text: str) -> bool:
 
 
 def extent(texts: Sequence[str], *, size: float, bold: bool = False) -> tuple[float, float]:
-    """Return the width of the widest and the height of the highest text, in inches, as `drawing` draws them; 0 without
-    texts.
-    """
+    """Return the widest and the highest text, in inches, as `drawing` draws them; 0 without texts."""
     with drawing():
         measured = [_extent(text, size, bold, _families()) for text in texts]
     return max((width for width, _ in measured), default=0.0), max((height for _, height in measured), default=0.0)
@@ -254,11 +233,7 @@ def fill(text: str, *, width: float, size: float) -> str:
 
 
 def write_ticks(axis: Axis, *, signed: bool = False, whole: bool = False, most: int = 6) -> None:
-    """Fix an axis' ticks at round places, with the decimals that they need, formatted as in the report.
-
-    The axis must have its limits. ``whole`` is for counts, where fractions mean nothing; ``most`` limits the spaces
-    between ticks.
-    """
+    """Fix an axis' ticks within its limits at round places, formatted as in the report; counts are ``whole``."""
     low, high = sorted(axis.get_view_interval())
     axis.set_ticks(*ticks_between(low, high, signed=signed, whole=whole, most=most))
 

@@ -41,11 +41,9 @@ _TITLES: Final = {
     "refused": "refusals, % points",
 }
 """The scores to draw, from the left."""
-_PLOT: Final = 1.45
-"""Width of a panel, in inches."""
+_PLOT: Final = 1.45  # width of a panel, in inches
 _BETWEEN: Final = 0.16
-_TICKS: Final = 0.24
-"""Room below a panel for its numbers, in inches."""
+_TICKS: Final = 0.24  # room below a panel for its numbers, in inches
 _AT_MOST: Final = 24
 
 
@@ -53,9 +51,9 @@ _AT_MOST: Final = 24
 def plot_texts(stage_texts: pd.DataFrame, *, confidence: float) -> Figure:
     """Draw how the texts about each group differ from those about the other groups, by stage and score.
 
-    Takes rows of the `tables.STAGE_TEXTS` table, of one dimension and variant. Themes are not drawn, nor a score in
-    which no group differs at all. Filled marks have p, corrected for the family, below 1 − `confidence`. Of more than
-    24 groups those with the smallest p in any score are drawn, and the figure says so.
+    Themes are not drawn, nor a score in which no group differs at all. Filled marks have p, corrected for the family,
+    below 1 − `confidence`. Of more than 24 groups those with the smallest p in any score are drawn, and the figure says
+    so.
     """
     if stage_texts.empty or len(stage_texts[["dimension", "variant"]].drop_duplicates()) > 1:
         raise ValueError("a figure of texts takes rows of one dimension and one variant")

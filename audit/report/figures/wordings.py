@@ -41,11 +41,7 @@ _PARTS: Final = ("narratives", "wordings", "rest", "identities")
 def plot_wordings(
     wordings: pd.DataFrame, shares: pd.DataFrame, crossed: pd.Series | None, *, confidence: float
 ) -> Figure:
-    """Draw δ in each wording, δ over all of them, and the shares of variance.
-
-    Takes rows of the `tables.WORDINGS` and `tables.WORDING_SHARES` tables, of one dimension and variant; ``crossed`` is
-    the row `wording` of the `tables.CONTROLS` table, if there is one.
-    """
+    """Draw δ in each wording, δ over all of them (``crossed``, a row of the controls), and the shares of variance."""
     if not np.isfinite(wordings["delta"].to_numpy(dtype=float)).any():
         raise NotEstimableError("there is no δ in any wording")
     rows = _rows(wordings, crossed)

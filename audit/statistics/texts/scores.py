@@ -69,9 +69,8 @@ def score_stages(
 ) -> pd.DataFrame:
     """Join the texts that stages wrote with whom they are about and with their scores, one row a prompt and stage.
 
-    ``ratings`` may also be replies; stages of prompts that are not in it are left out. ``read_emotions`` is given each
-    pair of a text and its narrative's emotion once; what a model thinks before it answers is not read. None leaves
-    those scores out.
+    Stages of prompts that are not in ``ratings`` (or replies) are left out. ``read_emotions`` is given each pair of a
+    text and its narrative's emotion once; what a model thinks before it answers is not read.
     """
     about = stages.merge(ratings[["prompt_index", *_WHOM]], on="prompt_index", how="inner", validate="many_to_one")
     scored = about.join(score_texts(about["text"].tolist(), lexicon=lexicon))
@@ -85,10 +84,7 @@ def score_stages(
 
 
 def _score(
-    text: str,
-    themes: Sequence[str],
-    themes_of: Callable[[str], frozenset[str]],
-    polarity: Callable[[str], float],
+    text: str, themes: Sequence[str], themes_of: Callable[[str], frozenset[str]], polarity: Callable[[str], float]
 ) -> list[Any]:
     found = words(text)
     if not found:

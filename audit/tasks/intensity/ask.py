@@ -12,11 +12,11 @@ from audit.asking.plan import Plan
 from audit.asking.workers.base import Job
 from audit.engines.progress import ProgressPart
 from audit.errors import ModelError
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from stimuli.prompts import Prompt, PromptCell, Question
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import Elicitation, ElicitedRating
+    from audit.asking.elicitation.base import Elicitation
     from audit.asking.strategies.run import StageText
     from audit.engines.base import Done, OpenModel
 
@@ -33,10 +33,7 @@ def ask_ratings(
 def again(
     session: Session, elicitation: Elicitation, places: Sequence[int], part: ProgressPart, dtype: str = ""
 ) -> Job:
-    """Return a job that asks prompts of a run once more, in the order of ``places`` (their ``prompt_index``).
-
-    ``dtype`` is the number format to compute in; empty for the run's own.
-    """
+    """Return a job that asks prompts of a run once more, in the order of ``places`` (their ``prompt_index``)."""
     name = f"check {type(elicitation).__name__} {dtype} {list(places)}"
     earlier = session.earlier(places)
     return Job(name, partial(_again, elicitation=elicitation, places=places, earlier=earlier, dtype=dtype), part.call)
@@ -77,7 +74,6 @@ def _elicited(
     elicitation: Elicitation, plan: Plan, model: OpenModel, asked: PromptBatch, done: Done
 ) -> tuple[list[ElicitedRating], list[int | None]]:
     """Return each prompt's outcome, and how much of it was dropped; a prompt that cannot be asked has failed."""
-    from audit.asking.elicitation.base import ElicitedRating
     from audit.asking.strategies.run import final_prompts
 
     prompts = final_prompts(

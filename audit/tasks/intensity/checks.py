@@ -24,50 +24,37 @@ from audit.errors import ModelError
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
-from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, Status
+from audit.tables.ratings import (
+    ASKED_AGAIN,
+    ASKED_IN_FORMATS,
+    ELICITATION_SAMPLE,
+    MANIPULATED,
+    ElicitedRating,
+    Status,
+)
 from audit.tasks.intensity.ask import again, job_outside_grid
 from stimuli.languages import pack_replies
 from stimuli.manipulation import LEAST, Manipulated, manipulated
 
 if TYPE_CHECKING:
-    from audit.asking.elicitation.base import Elicitation, ElicitedRating
+    from audit.asking.elicitation.base import Elicitation
     from stimuli.prompts import Scale
 
-PART: Final = 64
-"""Prompts that are asked together, and written before the next are asked."""
-VARIED: Final = "order and batches"
-"""What differs between a prompt and its repetition in the run's own number format."""
+PART: Final = 64  # prompts that are asked together, and written before the next are asked
+VARIED: Final = "order and batches"  # what differs between a prompt and its repetition in the run's own number format
 
 
 @dataclass(frozen=True)
 class Check:
-    """Prompts that are asked once more.
+    """Prompts that are asked once more."""
 
-    Attributes
-    ----------
-    table
-        Where the run folder keeps the answers.
-    title
-        For the progress line.
-    option
-        The option that sets the number of prompts.
-    in_words
-        Whether the model writes its answer, whatever the run's own elicitation.
-    places
-        ``prompt_index`` of the prompts, in the order to ask.
-    notes
-        What limits the sample, by dimension and variant.
-    dtype
-        The number format to compute in; empty for the run's own.
-    """
-
-    table: Table
-    title: str
-    option: str
-    in_words: bool
-    places: tuple[int, ...]
-    notes: Mapping[tuple[str, str], str]
-    dtype: str = ""
+    table: Table  # where the run folder keeps the answers
+    title: str  # for the progress line
+    option: str  # that sets the number of prompts
+    in_words: bool  # whether the model writes its answer, whatever the run's own elicitation
+    places: tuple[int, ...]  # prompt_index of the prompts, in the order to ask
+    notes: Mapping[tuple[str, str], str]  # what limits the sample, by dimension and variant
+    dtype: str = ""  # the number format to compute in; empty for the run's own
 
     @property
     def name(self) -> str:
@@ -76,10 +63,7 @@ class Check:
 
 
 def checks_of(plan: Plan, folder: RunFolder, manifest: Manifest) -> Iterator[Check]:
-    """Yield the checks that have prompts left to ask, or that the manifest does not mention yet.
-
-    ``folder`` holds all ratings. The manifest's ``checks`` say why a check is impossible.
-    """
+    """Yield the checks that have prompts left to ask, or that the manifest does not mention yet."""
     from audit.asking.elicitation.sample import choose_again, choose_sample
 
     config = plan.config
@@ -139,10 +123,7 @@ def make_checks(session: Session, manifest: Manifest, *, say: Say) -> Manifest:
 
 
 def manipulation_is_missing(plan: Plan, manifest: Manifest) -> bool:
-    """Whether prompts without identities are missing, or cover fewer narratives than now requested.
-
-    Runs with stages, examples or knowledge have none, since these belong to the run's own prompts.
-    """
+    """Whether prompts without identities are missing, or cover fewer narratives than now requested."""
     size, narratives = plan.config.elicitation.manipulation, plan.grid.narratives
     if not size or plan.before or plan.strategy.brings:
         return False

@@ -15,22 +15,13 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
+from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
 from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, show
 from audit.report.refusals import RefusalGap, say_refusal_gap
 from audit.report.results import Results
-from audit.report.section import (
-    Block,
-    Captioned,
-    Card,
-    Note,
-    Paragraph,
-    Section,
-    paragraph,
-    present,
-    section,
-)
+from audit.report.section import Block, Captioned, Card, Note, Paragraph, Section, paragraph, present, section
 from audit.report.sentences import WordedResult, answer
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
@@ -41,70 +32,55 @@ from audit.tasks.intensity.first_screen import FirstScreenGap
 
 FIGURES: Final = {
     "interaction": (
-        "What δ is made of: means of pairs with row and column effects removed. Framed: in-group.",
+        "What δ is made of: means of pairs after removing row and column effects. Framed: in-group. The colours end at "
+        "the largest value shown, however small.",
         "cells",
     ),
-    "cells": ("The raw means of the same pairs. Baselines stand apart, and are no part of δ.", "cells"),
-    "emotions": ("δ within each emotion. Filled marks: the corrected p is below the level of the test.", "families"),
+    "cells": ("Raw means of the same pairs. Baselines are shown apart and not part of δ.", "cells"),
+    "emotions": ("δ of each emotion. Filled marks: the corrected p is below the level of the test.", "families"),
     "groups": (
-        "Each group's own gap: how far its ratings of its own lie above what its ratings of others, and others' "
-        "ratings of it, lead one to expect. Filled marks: the corrected p is below the level.",
+        "Each group's own gap: how much higher it rates its own than expected from how it rates others and how others "
+        "rate it. Filled marks: the corrected p is below the level.",
         "families",
     ),
-    "contrasts": ("Each narrative's own gap; δ is their mean, weighed where ratings are missing.", "narratives"),
-    "ratings": ("How the ratings are spread, with the ends of the scale apart.", "distributions"),
-    "refusals": ("Refusals of each pair, in percent of its prompts.", "cells"),
+    "contrasts": ("The gap of each narrative. δ is their mean, weighted if ratings are missing.", "narratives"),
+    "ratings": ("Distribution of the ratings, with the ends of the scale shown apart.", "distributions"),
+    "refusals": ("Refusals by pair, in percent of its prompts.", "cells"),
     "wordings": (
-        "δ in each wording of the prompt, and over all of them with the interval for any such wordings; and what it "
+        "δ in each wording of the prompt, δ over all of them with the interval for wordings like these, and what δ "
         "varies with.",
         "wordings",
     ),
     "texts": (FIGURE_CAPTION, "stage_texts"),
-    "null": ("The published gap beside those of shuffled matrices: a null interval, no confidence interval.", "null"),
+    "null": (
+        "The published gap and those of shuffled matrices. This is a null interval, not a confidence interval.",
+        "null",
+    ),
     "published": ("The published form: cells in standard deviations of the matrix.", "published_cells"),
-    "published-masked": ("The same, with the cells alone that the published mask shows.", "published_cells"),
+    "published-masked": ("The same, with only the cells that the published mask shows.", "published_cells"),
 }
 """Kinds of figure in order of importance, each with its caption and the table that holds its numbers."""
-_APART: Final = ("texts", "wordings")
-"""Kinds that have their own place on the page."""
-_MADE_OF: Final = ("interaction", "cells")
-"""The parts of δ first, then the means that they are computed from."""
+_APART: Final = ("texts", "wordings")  # kinds that have their own place on the page
+_MADE_OF: Final = ("interaction", "cells")  # the parts of δ first, then the means that they are computed from
 _PUBLISHED: Final = ("published", "published-masked")
 _HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
-_TOGETHER: Final = (
-    *_MADE_OF,
-    *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)),
-)
+_TOGETHER: Final = (*_MADE_OF, *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)))
 _HUMAN: Final = Markup(
-    "People's intensities are of <bdi>{}</bdi>. A model that orders narratives as people do may still rate them higher "
-    "or lower, and can have any δ: the means are over all identities. The row of all emotions also counts how emotions "
-    "differ; the p of single emotions are corrected (Holm)."
+    "People's intensities come from <bdi>{}</bdi>. A model that ranks narratives as people do may still rate them "
+    "higher or lower, and can have any δ: the means are over all identities. The row of all emotions includes "
+    "differences between emotions. The p of single emotions are corrected (Holm)."
 )
 _PUBLISHED_STATISTIC: Final = Markup(
     "δ<sub>z</sub> is the difference of in-group and out-group cell means in standard deviations of this matrix's own "
-    "cells, after Hou, Daumé III and Rudinger (2025). It cannot be compared across models, dimensions or designs. The "
-    "null interval is the middle 95% of δ<sub>z</sub> over shuffled matrices. It is no confidence interval: it treats "
-    "the narratives as fixed, and main effects of single identities can move δ<sub>z</sub>. So it cannot show that "
-    "other narratives or identities would give a gap."
+    "cells, after Hou, Daumé III and Rudinger (2025). Do not compare it across models, dimensions or designs. The null "
+    "interval is the middle 95% of δ<sub>z</sub> over shuffled matrices. It is not a confidence interval: it treats "
+    "the narratives as fixed, and main effects of single identities change δ<sub>z</sub>. So it cannot show that other "
+    "narratives or identities would give a gap."
 )
 
 
 class Rated:
-    """One dimension and variant of a run.
-
-    Parameters
-    ----------
-    results
-        Of the whole run, with the figures that fit in the page.
-    anchor
-        Of its part of the page.
-    remarks
-        Those of the whole run.
-    drawn
-        Names of all figures that exist.
-    several
-        Whether the run has several variants.
-    """
+    """One dimension and variant of a run; ``anchor`` is that of its part of the page."""
 
     def __init__(
         self,
@@ -124,13 +100,13 @@ class Rated:
         self._refusals = say_refusal_gap(own.row("missing", outcome="refused"), confidence=view.confidence)
         self.answer = answer(
             own, _identities(own.tables["cells"]), scale=view.scale, codes=_codes(remarks, [key]),
-            refusals_told=self._refusals is not None,
+            refusals_told=self._refusals is not None, drawn=key[0] in view.drawn,
         )  # fmt: skip
 
     def told(self) -> FirstScreenGap:
         """Return what the first screen tells."""
         row = self._own.row("gap", headline=True, scope="narratives")
-        return FirstScreenGap(self.title, self.anchor, self.answer, row, self._refusals)
+        return FirstScreenGap(self.title, self.anchor, self.answer, row, self._refusals, check=story_check(self._own))
 
     def who(self) -> tuple[str, str] | None:
         """Return a perceiver and an experiencer of another group, as the prompts named them; None without ratings."""
@@ -141,10 +117,7 @@ class Rated:
         return None
 
     def cards(self, *, alone: bool) -> Iterator[Card]:
-        """Yield the cards beneath the summary: the gap, and refusals if they matter.
-
-        If the gap is the only one (``alone``), its card leaves out what the summary has said.
-        """
+        """Yield the cards beneath the summary: the gap, and refusals if they matter."""
         yield _card(self.title, self.anchor, self.answer, alone=alone)
         if self._refusals is not None:
             gap = self._refusals
@@ -152,8 +125,7 @@ class Rated:
             yield Card(
                 self.title,
                 present(
-                    *((paragraph(_against_zero(gap.facts), "spread"),) if alone else head),
-                    Paragraph(gap.lead, "size"),
+                    *((paragraph(_against_zero(gap.facts), "spread"),) if alone else head), Paragraph(gap.lead, "size")
                 ),
                 kind=gap.verdict.kind,
                 anchor=self.anchor,
@@ -178,7 +150,12 @@ class Rated:
         yield (
             section(
                 "Beneath δ: groups, pairs, emotions",
-                Paragraph("Each interval is for its own row; the corrected p is for the whole family.", "small"),
+                Paragraph(
+                    "These tables show what was measured. Each interval is for its own row; the corrected p is for the "
+                    "whole table. Which parts count as findings is decided over all gaps of the run: see the answer "
+                    "above.",
+                    "small",
+                ),
                 dimension_tables.heterogeneity(own),
                 *dimension_tables.families(own),
                 look="folded",
@@ -188,7 +165,7 @@ class Rated:
         )
         yield dimension_tables.controls(own)
         if table := dimension_tables.sensitivity(own):
-            yield section("If something else is assumed", table, look="folded")
+            yield section("δ under other assumptions", table, look="folded")
         yield wordings_section(own, self._picture("wordings"))
         if table := dimension_tables.human(own):
             yield table
@@ -197,9 +174,7 @@ class Rated:
         yield section("The published heatmaps", *map(self._picture, _PUBLISHED), look="folded")
         kinds = _HEATMAPS if self._view.replicates else _MADE_OF
         lacking = [kind for kind in kinds if "-".join((kind, *self.key)) not in self._drawn]
-        yield paragraph(
-            f"Not drawn, because ratings that they need are missing: {', '.join(lacking)}." if lacking else "", "absent"
-        )
+        yield paragraph(f"Not drawn, because ratings are missing: {', '.join(lacking)}." if lacking else "", "absent")
         yield self._published()
 
     def _picture(self, kind: str) -> Captioned | None:
@@ -226,10 +201,7 @@ class Rated:
 def told_overall(
     narrow: Sequence[tuple[str, PlacedRow]], results: Results, remarks: Sequence[RemarkLike], *, view: ManifestView
 ) -> Iterator[FirstScreenGap]:
-    """Yield what the first screen tells of each variant's mean over dimensions.
-
-    ``narrow`` holds the headlines of scope ``narratives``, each with its title; for the rest see `Rated`.
-    """
+    """Yield what the first screen tells of each variant's mean over dimensions."""
     for title, row in narrow:
         if row["dimension"] == OVERALL:
             key = OVERALL, str(row["variant"])
@@ -275,7 +247,7 @@ def _card(title: str, anchor: str, found: WordedResult, *, alone: bool = False) 
 
 
 def _against_zero(facts: str) -> str:
-    return Markup("Test against 0: {}.").format(facts) if facts else ""
+    return Markup("Test of δ against 0: {}.").format(facts) if facts else ""
 
 
 def _head(verdict: str, number: str, unit: str, spread: str, facts: str) -> tuple[Paragraph, ...]:

@@ -25,37 +25,38 @@ _PAIRS: Final = {
     "all": "all pairs",
 }
 _FAMILIES: Final = {
-    "uplift": "Against the unspecified perceiver: what of δ is in-group rated higher, and what out-group rated lower",
-    "degree": "Gap by the number of shared dimensions, against sharing none",
-    "valence": "δ within positive, negative and neutral emotions",
-    "emotion": "δ within each emotion",
-    "cluster": "Cultural clusters: pairs within one, and each cluster's gap to the others",
-    "group": "Each group's own gap: its ratings of its own, beyond how it rates others and others rate it",
-    "cue": "δ by how experiencers' terms tell their group: by its label, a first name, or what its members do",
+    "uplift": "Relative to the unspecified perceiver: how much of δ is in-group rated higher, and out-group rated "
+    "lower",
+    "degree": "Gap by the number of shared dimensions, relative to sharing none",
+    "valence": "δ of positive, negative and neutral emotions",
+    "emotion": "δ of each emotion",
+    "cluster": "Cultural clusters: pairs within a cluster, and each cluster's gap to the others",
+    "group": "Each group's own gap: how much higher it rates its own than expected from its other ratings",
+    "cue": "δ by how terms name the experiencer's group: a label, a first name, or what its members do",
     "pair": "Gaps of pairs of groups",
 }
 _HEADS: Final = {"uplift": "part", "degree": "shared dimensions"}
 _SHOWN_PAIRS: Final = 20
-_OUTCOMES: Final = {"inexact": "known too inexactly", "missing": "no rating, for any reason"}
+_OUTCOMES: Final = {"inexact": "too inexact", "missing": "no rating, for any reason"}
 _CHECKS: Final = {
-    "listwise": "complete narratives alone",
-    "equal_narratives": "every narrative's own gap, equally weighted",
+    "listwise": "only complete narratives",
+    "equal_narratives": "all narratives' gaps weighted equally",
     "within_narratives": "least squares within narratives",
     "mixed_crossed": "a mixed model with random perceivers and experiencers",
-    "worst_case_low": "every missing rating at the end that lowers δ most",
-    "worst_case_high": "every missing rating at the end that raises δ most",
-    "tipping_point": "every missing rating shifted until δ is 0",
+    "worst_case_low": "all missing ratings at the end that lowers δ most",
+    "worst_case_high": "all missing ratings at the end that raises δ most",
+    "tipping_point": "all missing ratings shifted until δ is 0",
     "number_mass_weighted": "ratings weighted by number mass",
-    "number_mass_above": "ratings of enough number mass alone",
+    "number_mass_above": "only ratings with enough number mass",
     "ranks": "ranks within each narrative (percentile points)",
-    "mode": "the most probable number in place of the mean",
-    "tobit": "a scale that goes on beyond its ends (tobit)",
+    "mode": "the most probable number instead of the mean",
+    "tobit": "a scale without ends (tobit)",
 }
 _OF_MISSING: Final = ("listwise", "worst_case_low", "worst_case_high", "tipping_point")
 """Checks that equal the headline if no rating is missing."""
 _MISSING_SHARE: Final = "of prompts without a rating"
 _SHARES: Final = {
-    "listwise": "of narratives complete",
+    "listwise": "of narratives are complete",
     "worst_case_low": _MISSING_SHARE,
     "worst_case_high": _MISSING_SHARE,
     "tipping_point": _MISSING_SHARE,
@@ -64,21 +65,17 @@ _SHARES: Final = {
     "tobit": "of ratings at an end",
 }
 _MANIPULATIONS: Final = {
-    "emotion": "the narrative's own emotion, against a wrong one",
-    "intensity": "the strong version of a situation, against the mild one",
+    "emotion": "the story's own emotion, rather than a wrong one",
+    "intensity": "the strong version of a situation, rather than the mild one",
 }
-_FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "not shown"}
+_FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "inconclusive"}
 
 
 # --- All dimensions together -----------------------------------------------------------------------------------------
 
 
 def gaps(results: Results, titled: Sequence[tuple[str, PlacedRow]], *, alone: Set[Key]) -> Captioned | None:
-    """Show the headline gaps, each in both scopes, with their sizes in proportion.
-
-    ``titled`` has each row's title. ``alone`` are dimensions and variants whose verdict rests on other numbers than the
-    gap over narratives alone.
-    """
+    """Show the headline gaps, each in both scopes, with their sizes in proportion."""
     titles = {row.line: title for title, row in titled}
 
     def speaks_of(row: PlacedRow) -> str:
@@ -87,7 +84,7 @@ def gaps(results: Results, titled: Sequence[tuple[str, PlacedRow]], *, alone: Se
 
     return results.table(
         "gap",
-        "In-group minus out-group, in both scopes",
+        "In-group minus out-group, with both intervals",
         ShownColumn("dimension", lambda row: titles[row.line]),
         ShownColumn("speaks of", speaks_of, words=True),
         "delta", "ci_low", "se", "df", "p", "p_adjusted", "percent_of_scale", ("delta_sd", "SD of ratings"),
@@ -98,15 +95,15 @@ def gaps(results: Results, titled: Sequence[tuple[str, PlacedRow]], *, alone: Se
 
 
 def manipulation(results: Results) -> Captioned | None:
-    """Show whether ratings follow the narrative when no identity is given."""
+    """Show whether ratings match the story when no identity is given."""
     return results.table(
         "manipulation",
-        "Do the ratings follow the story? Ratings without any identity. They follow it if the interval lies above the "
-        "least response, and do not if it lies below. The check of emotions decides: a model that does not follow them "
-        "gets no verdict. If it does not follow intensities alone, no gap is ruled out",
-        said("check", "which is rated higher", _MANIPULATIONS),
+        "Do the ratings match the story? Ratings without any identity. The check is passed if the interval is above "
+        "the required difference, and failed if it is below. If the check of emotions fails, there is no verdict. If "
+        "only the check of intensities fails, no gap is ruled out",
+        said("check", "what should be rated higher", _MANIPULATIONS),
         ("mean_higher", "mean"), ("mean_lower", "mean of the other"), ("difference", "difference, points"), "ci_low",
-        "least_response", said("answer", "followed", _FOLLOWED), ("share_higher", "higher in"),
+        ("least_response", "required difference"), said("answer", "passed", _FOLLOWED), ("share_higher", "higher in"),
         out_of("narratives", "n_pairs", "n_asked", words=True), IfKnown("n_needed", "narratives to decide"), "note",
     )  # fmt: skip
 
@@ -114,7 +111,7 @@ def manipulation(results: Results) -> Captioned | None:
 def comparisons(results: Results) -> Captioned | None:
     """Show the paired differences of δ between variants."""
     return results.table(
-        "comparisons", "Paired differences of δ between variants, on the narratives that both have", *COMPARISONS
+        "comparisons", "Paired differences of δ between variants, on narratives that both have", *COMPARISONS
     )
 
 
@@ -126,7 +123,7 @@ def prompts(own: Results) -> Iterator[Captioned | None]:
     yield calls(own)
     yield own.table(
         "outcomes",
-        "what became of the prompts, and ratings at the ends of the scale",
+        "what happened to the prompts, and ratings at the ends of the scale",
         said("pairs", "pairs", _PAIRS),
         "n_prompts", "n_rated", _with_share("refused", "refusal_rate"), _with_share("unparseable", "unparseable_rate"),
         "n_failed", IfKnown("n_inexact", unless_zero=True),
@@ -137,7 +134,7 @@ def prompts(own: Results) -> Iterator[Captioned | None]:
     )  # fmt: skip
     yield own.table(
         "missing",
-        "missing ratings, as shares of prompts, and their own gap",
+        "missing ratings, as shares of prompts, and their gap",
         said("outcome", "outcome", _OUTCOMES),
         ("rate_in_group", "in-group"), ("rate_out_group", "out-group"), ("gap_pp", "gap, percentage points"), "ci_low",
         "p", "n_narratives", "note",
@@ -147,14 +144,14 @@ def prompts(own: Results) -> Iterator[Captioned | None]:
 
 def controls(own: Results) -> Captioned | None:
     """Show δ without repeated words, and of invented groups."""
-    return own.table("controls", "group or words? δ without repeated words, and of invented groups", *CONTROLS)
+    return own.table("controls", "group or words? δ by which pairs are counted, and δ of invented groups", *CONTROLS)
 
 
 def own_model(own: Results) -> Captioned | None:
     """Show the terms of the user's own model."""
     return own.table(
-        "own_model", "terms of the formula in statistics.formula, by statsmodels", "term", "component", "estimate",
-        "ci_low", "p", ("message", "note"),
+        "own_model", "terms of the formula in statistics.formula, fitted by statsmodels", "term", "component",
+        "estimate", "ci_low", "p", ("message", "note"),
     )  # fmt: skip
 
 
@@ -200,11 +197,11 @@ def sensitivity(own: Results) -> Captioned | None:
     complete = any(row["check"] == "worst_case_low" and row["share"] == 0 for row in rows)
     return own.table(
         "sensitivity",
-        "δ under other assumptions; none of them replaces the headline",
-        ShownColumn("instead of the headline", lambda row: _check(row)[0]),
+        "δ under other assumptions. None of these replaces the headline",
+        ShownColumn("assumption", lambda row: _check(row)[0]),
         ShownColumn("δ, points", lambda row: _check(row)[1]),
         interval_column(own.level),
-        "p", "n_narratives", ("n_answers", "ratings" if complete else "ratings, filled ones included"),
+        "p", "n_narratives", ("n_answers", "ratings" if complete else "ratings, including filled ones"),
         ShownColumn("share", _share, words=True), "note",
         rows=[row for row in rows if not (complete and row["check"] in _OF_MISSING)],
     )  # fmt: skip
@@ -214,7 +211,7 @@ def human(own: Results) -> Captioned | None:
     """Show how far the model orders narratives as people do."""
     return own.table(
         "human",
-        "does the model order the narratives as people do? Its mean rating of each narrative, over all pairs of "
+        "does the model rank the narratives as people do? Its mean rating of each narrative, over all pairs of "
         "identities, and people's",
         "emotion", "rho", "rho_low", "tau", "tau_low",
         ShownColumn("corrected p", lambda row: show(row, "p" if row["emotion"] == OVERALL else "p_adjusted", bare_p)),
@@ -242,5 +239,5 @@ def _check(row: PlacedRow) -> tuple[str, str]:
     if row["check"] != "tipping_point" or not math.isfinite(shift):
         return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta", points)
     size = show(row, "shift_points", lambda value: unsigned(abs(value)))
-    words = Markup("every missing rating {} points {} than expected").format(size, direction(shift))
+    words = Markup("all missing ratings {} points {} than expected").format(size, direction(shift))
     return words, points(0.0)

@@ -19,25 +19,32 @@ from audit.report.summary import CHANGED, EVERY_PART, NO_GAP, NO_GROUPS, NOT_THE
 from audit.report.verdicts import least_of
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, scale_end
 
-NOT_FOLLOWED: Final = "anything on empathy (the ratings failed a check of what they follow)"
+NOT_FOLLOWED: Final = "anything about empathy (the check failed)"
+MEANING_IN_SHORT: Final = Markup(
+    "<strong>The gap δ</strong>: how much higher people of one's own group are rated than others, after removing that "
+    "some raters rate everyone higher and that some people are rated higher by everyone."
+)
+"""The meaning of δ without the field's words, before the first number."""
+_COVERED: Final = {
+    "groups": "narratives and groups like these",
+    "pairs": "narratives like these, but only these words for these groups",
+}
+"""What the deciding interval generalises to, by the scope of the estimate."""
 _OUTSIDE: Final = "outside"
-_NAMED: Final = 1
-"""Dimensions whose variation the first screen describes, if there are several: a phone has room for one."""
+_NAMED: Final = 1  # dimensions whose variation the first screen describes: a phone has room for one
 
 
 @dataclass(frozen=True, slots=True)
 class FirstScreenGap:
-    """A gap for the first screen: its answer, its row and its refusal gap, if any.
-
-    ``of_all`` marks the mean over dimensions.
-    """
+    """A gap for the first screen: its answer, its row and its refusal gap, if any."""
 
     title: str
     anchor: str
     answer: WordedResult
     row: PlacedRow | None
     refusals: RefusalGap | None = None
-    of_all: bool = False
+    of_all: bool = False  # the mean over dimensions
+    check: str = ""  # in short, whether ratings match the story
 
 
 def summary_of_ratings(
@@ -48,25 +55,16 @@ def summary_of_ratings(
     codes: Set[str],
     limits: Sequence[Limit],
 ) -> Summary:
-    """Write the first screen of a run of ratings.
-
-    Parameters
-    ----------
-    told
-        The gaps, in the page's order.
-    who
-        A perceiver and an experiencer of another group, as prompts named them; None if nothing was rated.
-    codes
-        Codes of the remarks on the run.
-    limits
-        The lines of the banner.
-    """
-    findings = [finding for each in told for finding in _findings(each)]
+    """Write the first screen; ``who`` is a perceiver and an experiencer of another group, if anything was rated."""
+    covered = _covered(told)
+    findings = [finding for each in told for finding in _findings(each, several=len(told) > 1)]
     return summary(
         _asked([each.row for each in told if each.row is not None], view=view, who=who),
         findings,
         [
+            ("Check", next((each.check for each in told if each.check), "")),
             ("How big", _size(told)),
+            ("The intervals cover", Markup("{}.").format(covered) if covered and len(told) > 1 else ""),
             ("How it varies", _variation(told)),
             ("How sure", _sure(told)),
             ("What next", _next(told)),
@@ -74,16 +72,19 @@ def summary_of_ratings(
         not_concluded=list(_not_concluded([each.answer for each in told], codes=codes)),
         limits=limits,
         source=source_of(view),
-        chosen_by="how far their intervals lie from 0, in percent of the scale or percentage points",
+        chosen_by="how far their intervals are from 0, in percent of the scale or percentage points",
+        meaning=MEANING_IN_SHORT if told else "",
     )
 
 
-def _findings(told: FirstScreenGap) -> Iterator[ShortAnswer]:
+def _findings(told: FirstScreenGap, *, several: bool) -> Iterator[ShortAnswer]:
     found = told.answer
     # The dimensions stand beneath their mean, so it need not name them again.
     short = found.verdict.short if told.of_all else None
+    covered = _covered([told])
     yield ShortAnswer(
-        told.title, short or found.verdict.words, found.delta, " points" if found.scope else "", found.spread,
+        told.title, short or found.verdict.words, found.delta, " points" if found.scope else "",
+        Markup("{}, for {}").format(found.spread, covered) if covered and not several else found.spread,
         kind=found.verdict.kind, anchor=told.anchor, weight=_percent_from_0(told),
     )  # fmt: skip
     if told.refusals is not None:
@@ -116,11 +117,11 @@ def _asked(rows: Sequence[PlacedRow], *, view: ManifestView, who: tuple[str, str
         one = other = Markup("")
     # It was asked even if it refused.
     words = Markup(
-        "{start}<bdi>{model}</bdi>{led} was asked to be a certain person{one}, to read {accounts} by people of the "
-        "same and of other groups{other}, and to rate how strongly they felt, from {low} to {high}."
+        "{start}<bdi>{model}</bdi>{led} was asked to speak as one person{one}, to read {accounts} by people of the "
+        "same and of other groups{other}, and to rate how strongly each felt, from {low} to {high}."
     )
     return words.format(
-        start="In the ratings of another tool, " if view.method == _OUTSIDE else "",
+        start="Another tool collected these ratings: " if view.method == _OUTSIDE else "",
         one=one, model=view.model, led=led_by(view), accounts=accounts, other=other,
         low=scale_end(view.low), high=scale_end(view.high),
     )  # fmt: skip
@@ -134,14 +135,20 @@ def _size(told: Sequence[FirstScreenGap]) -> Markup:
     largest = max(sized, key=lambda each: abs(each.answer.decided["delta"]) if each.answer.decided else 0.0)
     if len(told) == 1:
         return Markup("{}.").format(largest.answer.size)
-    return Markup("the largest, <bdi>{}</bdi>, is {}.").format(largest.title, largest.answer.size)
+    return Markup("the largest gap, <bdi>{}</bdi>, is {}.").format(largest.title, largest.answer.size)
+
+
+def _covered(told: Sequence[FirstScreenGap]) -> Markup:
+    """Say what the interval of the deciding estimate covers, if that is one for all gaps; empty without an interval."""
+    rows = [each.answer.decided for each in told if each.answer.decided is not None]
+    scopes = {str(row["scope"]) for row in rows if math.isfinite(row.number("ci_low"))}
+    if len(scopes) != 1:
+        return Markup("")
+    return Markup(_COVERED["groups" if scopes == {"groups"} else "pairs"])
 
 
 def _sure(told: Sequence[FirstScreenGap]) -> Markup:
-    """For a single gap, say how small any average gap is, and how the true groups rank among reshuffled terms.
-
-    Empty without a verdict: then there is nothing to be sure of.
-    """
+    """For a single gap, say how small any average gap is, and how the true groups rank among reshuffled terms."""
     if len(told) != 1 or told[0].answer.verdict.kind == "absent":
         return Markup("")
     return Markup(" ").join(each for each in (told[0].answer.bound, told[0].answer.dealt) if each)
@@ -167,7 +174,7 @@ def _variation(told: Sequence[FirstScreenGap]) -> Markup:
         Markup("<bdi>{}</bdi>: {}").format(each.title, each.answer.varies) for each in found[:_NAMED]
     )
     rest = len(found) - _NAMED
-    more = f" So it is in {rest} more {either(rest, 'dimension', 'dimensions')} below."
+    more = f" The same is true of {rest} more {either(rest, 'dimension', 'dimensions')} below."
     return said + (more if rest > 0 else "")
 
 
@@ -182,13 +189,9 @@ def _not_concluded(answers: Sequence[WordedResult], *, codes: Set[str]) -> Itera
         yield NO_GAP
     if any("controls_disagree" in found.verdict.reasons for found in answers):
         yield NO_GROUPS
-    if any(_is_gap(found) and found.control_kind == "none" for found in answers):
+    if any(found.verdict.kind in ("gap", "within") and found.control_kind == "none" for found in answers):
         yield NOT_THE_GROUPS
     if "average" in kinds:
         yield EVERY_PART
     yield "which rating is right"
     yield OF_GROUPS_AND_MODELS
-
-
-def _is_gap(found: WordedResult) -> bool:
-    return found.verdict.kind in ("gap", "within")

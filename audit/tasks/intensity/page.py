@@ -22,7 +22,7 @@ from audit.report.explorer import Explorer
 from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow
 from audit.report.page import isolated, picture, prose
-from audit.report.results import Results
+from audit.report.results import Results, with_absent
 from audit.report.run_page import (
     MAX_DOWNLOADS,
     OTHER_PROMPTS,
@@ -41,10 +41,9 @@ from audit.tasks.intensity import dimension_tables
 from audit.tasks.intensity.dimension_section import FIGURES, Rated, overall_card, told_overall
 from audit.tasks.intensity.first_screen import summary_of_ratings
 
-MAX_FIGURES: Final = 900_000
-"""Bytes for all embedded figures together."""
+MAX_FIGURES: Final = 900_000  # bytes for all embedded figures together
 _WITH_RATINGS: Final = Markup(
-    'Every other prompt is shown with its rating: open a cell or a rating under <a href="#explore">Explore</a>.'
+    'To see any other prompt with its rating, open a cell or a rating under <a href="#explore">Explore</a>.'
 )
 _prose: Final = partial(prose, "audit.tasks.intensity:prose")
 
@@ -61,33 +60,16 @@ def render_report(
 ) -> str:
     """Render the report of one run, as HTML that can be encoded as UTF-8.
 
-    Parameters
-    ----------
-    manifest
-        See `view_manifest` for the entries that are needed.
-    tables
-        The tables of `tables.TABLES` by name, indexed from 0 as they are written. ``gap`` is needed; the part of any
-        other absent table is left out.
-    figures
-        SVG by name: ``gaps``, and ``KIND-<dimension>-<variant>`` for the kinds of the page. Absent figures are left
-        out; the page names those that do not fit.
-    remarks
-        Shown with their dimension and variant, or at the top if they name none that was measured.
-    explorer
-        The heatmaps and ratings to explore; None leaves them out.
-    max_figures, max_downloads
-        Bytes for the figures and the tables in the page.
-
-    Raises
-    ------
-    ManifestError
-        If the manifest or the tables lack what the page needs.
+    ``tables`` are indexed from 0 as they are written. ``gap`` is needed; the part of any other absent table is left
+    out, as are absent figures. ``figures`` are SVG: ``gaps``, and ``KIND-<dimension>-<variant>``; those that exceed
+    ``max_figures`` bytes are named. Remarks are shown with their dimension and variant, or at the top if they name none
+    that was measured.
     """
     if "gap" not in tables:
         raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")
     view = view_manifest(manifest)
     level = coverage(view.confidence)
-    known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in TABLES.items()}
+    known = with_absent(tables, TABLES)
     measured = [
         key
         for key in dict.fromkeys(key for name in ("gap", "cells", "outcomes") for key in keys_of(known[name]))
@@ -136,9 +118,9 @@ def render_report(
     )
     sections = [
         answer_section(
-            "Does this model rate the feelings of in-group and out-group differently?",
+            "Does this model rate the feelings of its own group differently?",
             summary,
-            _prose("lede", MEANING, view.scale, echo_free),
+            _prose("lede", view.scale, echo_free),
             _prose("beneath", level, _n_corrected(known["verdicts"]), view.margin is None) if cards else None,
             *notes,
             limits=limits, cards=cards, none="No dimension was measured.",
@@ -197,14 +179,20 @@ def _gaps(
     """Yield what covers all dimensions; ``alone`` are those whose verdict rests on another estimate."""
     yield captioned(
         picture(results.figures, "gaps", describe_gaps(narrow, confidence=results.confidence)),
-        f"δ{f' {ALONE}' if alone else ''} and its {results.level} interval, in points of the {scale} scale. If the "
+        f"δ{f' {ALONE}' if alone else ''} with its {results.level} interval, in points of the {scale} scale. If the "
         "interval crosses the line at 0, the data are compatible with no average gap.",
     )
     yield dimension_tables.gaps(results, titled, alone=alone)
     if titled:
-        yield _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "")
+        yield _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "", _has_wider(titled))
     yield dimension_tables.manipulation(results)
     yield dimension_tables.comparisons(results)
+
+
+def _has_wider(titled: Sequence[tuple[str, PlacedRow]]) -> bool:
+    """Whether a gap has two intervals, one of them for other identities, too."""
+    return any(row["scope"] == "narratives_and_terms" and row.number("ci_low") == row.number("ci_low")
+               for _, row in titled)  # fmt: skip
 
 
 def _n_corrected(verdicts: pd.DataFrame) -> int:

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Limits
 
-REFUSAL_MARGIN: Final = 5.0
-"""Percentage points. Refusals have a margin of their own, since one in scale points does not apply to them."""
+REFUSAL_MARGIN: Final = 5.0  # percentage points: a margin in scale points does not apply to refusals
 
 
 def draw_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
@@ -78,6 +77,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.elicitation import elicitation_tables
     from audit.statistics.manipulation import manipulation_rows_of_run
     from audit.statistics.ratings import without_dimensions
+    from audit.statistics.remarks import written_differs
     from audit.statistics.text_differences import text_tables, texts_remarks
     from audit.tables.ratings import MANIPULATION
     from audit.tables.run_of_ratings import OF_RATINGS, RELEASED_TABLES, TABLES
@@ -162,6 +162,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *_not_followed(followed, manifest),
         *_below_noise(tables["gap"], tables["controls"]),
         *analysis.remarks,
+        *written_differs(elicited.elicitation.to_dict("records"), length=abs(high - low)),
         *on_thoughts(stages, of_groups, manifest),
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
@@ -264,7 +265,7 @@ def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remar
             + (
                 ". Allow more tokens."
                 if manifest.elicitation.parser == "hou2025"  # reads a number wherever the text ends
-                else ": a number that might go on after the cut is not read. Allow more tokens."
+                else ", because a number that may continue after the cut is not read. Allow more tokens."
             ),
         )
     yield from _repeated(manifest, ratings)
@@ -273,8 +274,8 @@ def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remar
         yield on_run(
             "missing_unexplained",
             f"The table of ratings does not say why {plural(n_unexplained, 'rating')} "
-            f"{either(n_unexplained, 'is', 'are')} missing: how many were refused, and the refusal gap, are not known."
-            + ("" if manifest.outside.released else " A column `status` would tell."),
+            f"{either(n_unexplained, 'is', 'are')} missing. So the number of refusals and the refusal gap are not "
+            f"known." + ("" if manifest.outside.released else " Add a column `status` to tell."),
         )
 
 
@@ -288,9 +289,9 @@ def _repeated(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
     if n_twice > REPEATED_SHARE * n:
         yield on_run(
             "narratives_repeated",
-            f"{n_twice:,} of {plural(n, 'narrative')} {either(n_twice, 'has', 'have')} the very same ratings as "
-            "another one, pair by pair. If the table holds a narrative several times, every interval is too "
-            "narrow: give each once.",
+            f"{n_twice:,} of {plural(n, 'narrative')} {either(n_twice, 'has', 'have')} exactly the same ratings as "
+            "another one. If the table contains a narrative several times, all intervals are too narrow: remove the "
+            "duplicates.",
         )
 
 
@@ -308,32 +309,33 @@ def _not_followed(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> 
 def _on_check(row: Mapping[str, Any], code: str, *, n_available: float) -> str:
     """Return the remark on one check."""
     if not row["n_pairs"]:
-        return f"Whether ratings follow the story is not known: {row['note']}."
+        return f"It is not known whether ratings match the story: {row['note']}."
     higher, lower = {
-        "emotion": ("a narrative's own emotion", "a wrong one"),
+        "emotion": ("a story's own emotion", "a wrong one"),
         "intensity": ("the strong version of a situation", "the mild one"),
     }[row["check"]]
     spread = f" ({interval(row['ci_low'], row['ci_high'])})" if row["ci_low"] == row["ci_low"] else ""
+    apart = row["difference"]
     told = (
-        f"without any identity, {higher} is rated {points(row['difference'])} points{spread} above {lower}, over "
-        f"{plural(row['n_pairs'], 'narrative')}"
+        f"Without any identity, {higher} was rated {unsigned(abs(apart))} points {'lower' if apart < 0 else 'higher'} "
+        f"than {lower}{spread}, over {plural(row['n_pairs'], 'narrative')}"
     )
-    least = f"a response of {unsigned(row['least_response'])} points"
+    least = f"{unsigned(row['least_response'])} points"
     if code == "manipulation":
-        so = "Ratings that do not follow what is told say nothing of empathy."
-        return f"Ratings do not follow the story: {told}, which is less than {least}. {so}"
+        so = "Such ratings say nothing about empathy."
+        return f"Ratings do not match the story. {told}; more than {least} is required. {so}"
     if code == "intensity_not_followed":
-        so = "Equal ratings may be equal for that reason, so no gap is ruled out. A gap that was found is still one."
-        return f"Ratings do not follow how strong an emotion is: {told}, which is less than {least}. {so}"
-    said = f"Whether ratings follow the story was not shown: {told}, which may be more or less than {least}"
+        so = "Equal ratings may be due to that, so no gap is ruled out. A gap that was found is still a gap."
+        return f"Ratings do not match how strong the emotion is. {told}; more than {least} is required. {so}"
+    said = f"It is not clear whether ratings match the story. {told}; more than {least} is required"
     n = row["n_needed"]
     if n != n:
         return f"{said} ({row['note']})." if row["note"] else f"{said}."
     said += f". {plural(n, 'narrative')} would decide"
     if n > n_available:
-        return f"{said}, and this source has {count(n_available)}: ask about narratives of a larger one."
+        return f"{said}, but this source has only {count(n_available)}: use a larger one."
     n = max(n, LEAST + 1)  # today's default alone makes no run of an earlier version ask again
-    return f"{said}: give the run's command again with elicitation.manipulation={n:.0f}."
+    return f"{said}: give the same command again with elicitation.manipulation={n:.0f}."
 
 
 def _below_noise(gap: pd.DataFrame, controls: pd.DataFrame) -> Iterator[Remark]:
@@ -348,8 +350,8 @@ def _below_noise(gap: pd.DataFrame, controls: pd.DataFrame) -> Iterator[Remark]:
                 row["dimension"],
                 row["variant"],
                 "noise_floor",
-                f"δ is below twice what it would vary by if the same prompts were asked again ({unsigned(noise)} "
-                "points): it cannot be told from rounding.",
+                f"δ is less than twice what it would change by if the same prompts were asked again ({unsigned(noise)} "
+                "points). It cannot be told from rounding.",
             )
 
 

@@ -15,15 +15,11 @@ from audit.tasks.publishing import on_run
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
 
-OF_ANSWERS: Final = ("released_answers", "intensity_differs")
-"""Codes of remarks on released answers."""
+OF_ANSWERS: Final = ("released_answers", "intensity_differs")  # codes of remarks on released answers
 
 
 def released_answers(ratings: pd.DataFrame, *, low: float, high: float) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
-    """Compare released intensities with their answers, and count how two rules read the answers.
-
-    ``ratings`` holds the answers in ``response``. Returns ``tables.READING_RULES`` and remarks.
-    """
+    """Compare released intensities with their answers, and count how two rules read the answers."""
     read = read_by_both(ratings["response"], low=low, high=high)
     own = ratings["intensity"].to_numpy(dtype=np.float64)
     study, ours = read["study_intensity"].to_numpy(), read["our_intensity"].to_numpy()

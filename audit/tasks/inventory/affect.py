@@ -14,17 +14,10 @@ import pandas as pd
 
 from audit.statistics.ratings import FloatArray
 from audit.tasks.inventory.answers import KeyedInventory, answers_by_part, mean_over_items, settled, subscales_of
-from audit.tasks.inventory.group_differences import (
-    GroupContrast,
-    comparisons_of,
-    corrected,
-    interval_over,
-    unmirrored,
-)
+from audit.tasks.inventory.group_differences import GroupContrast, comparisons_of, corrected, interval_over, unmirrored
 from audit.tasks.inventory.tables import AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_NARRATIVES, DEFAULT
 
-ALL: Final = "all"
-"""The kind of every narrative if no kinds are given."""
+ALL: Final = "all"  # the kind of every narrative if no kinds are given
 
 
 def affect_tables(
@@ -37,25 +30,10 @@ def affect_tables(
 ) -> dict[str, pd.DataFrame]:
     """Compare evoked affect with the default, by perceiver, and between the perceivers' groups.
 
-    Parameters
-    ----------
-    answers
-        See :func:`inventory_tables`; also ``narrative_id``, which is ``default`` if none was shown. Not modified.
-    inventory
-        The affect words, with their subscales.
-    alone
-        See :func:`inventory_tables`.
-    confidence
-        Coverage of the t intervals, which are not corrected for multiplicity.
-    kinds
-        The kind of each narrative, such as its valence or emotion, so that glad and sad situations are not averaged.
-        Narratives without one are left out of means and tests. None takes all narratives together.
-
-    Returns
-    -------
-    dict
-        ``affect_narratives``, ``affect_changes`` and ``affect_differences``, unrounded, with the columns of this
-        module's constants.
+    ``answers`` and ``alone`` are those of :func:`inventory_tables`; ``narrative_id`` is ``default`` if none was shown.
+    ``kinds`` gives each narrative's kind, such as its valence or emotion, so that glad and sad situations are not
+    averaged; narratives without one are left out of means and tests, and None takes all together. The t intervals are
+    not corrected for multiplicity.
 
     Notes
     -----

@@ -32,22 +32,8 @@ def scored_tables(
 ) -> dict[str, pd.DataFrame]:
     """Score a run's answers by perceiver and by group, and compare the groups.
 
-    Parameters
-    ----------
-    answers
-        Columns of ``tables.ANSWERS``; all there are, if the run is unfinished. Not modified.
-    kinds
-        See :func:`~audit.tasks.inventory.affect.affect_tables`.
-    affect
-        Whether situations were imagined.
-    alone
-        Whether each item was shown alone. Its orders are then the directions of the scale, and no sample.
-
-    Returns
-    -------
-    dict
-        The tables of :mod:`audit.tasks.inventory.scores` from the answers by default, ``inventory_groups`` and, with
-        affect, those of :mod:`audit.tasks.inventory.affect` and ``affect_groups``.
+    ``affect`` says whether situations were imagined, ``alone`` whether each item was shown alone: its orders are then
+    the directions of the scale, and no sample.
 
     Notes
     -----
@@ -95,12 +81,7 @@ def _sizes(answers: pd.DataFrame) -> dict[tuple[str, str, str], int]:
 
 
 def _group_row(
-    row: Mapping[Any, Any],
-    sizes: Mapping[tuple[str, str, str], int],
-    *,
-    scale: Any,
-    alone: bool,
-    confidence: float,
+    row: Mapping[Any, Any], sizes: Mapping[tuple[str, str, str], int], *, scale: Any, alone: bool, confidence: float
 ) -> dict[str, Any]:
     n_perceivers = sizes.get((row["dimension"], row["variant"], row["perceiver_group"]), 0)
     nothing = dict.fromkeys(("se", "df", "ci_low", "ci_high"), _NAN)
@@ -150,11 +131,7 @@ def answer_outcomes(answers: pd.DataFrame) -> pd.DataFrame:
 def remarks_on_answers(
     answers: pd.DataFrame, tables: Mapping[str, pd.DataFrame], *, n_prompts: int, min_number_mass: float
 ) -> Iterator[Remark]:
-    """Yield what limits the tables of :func:`scored_tables`.
-
-    ``min_number_mass`` is the mean number mass below which a remark says so; ``n_prompts`` counts those of the whole
-    run.
-    """
+    """Yield what limits the tables of :func:`scored_tables`."""
     n_asked = answers["prompt_index"].nunique()
     if n_asked < n_prompts:
         yield Remark(

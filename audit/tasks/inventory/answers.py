@@ -15,8 +15,7 @@ from audit.statistics.ratings import BoolArray, FloatArray, IntArray, divide
 from audit.tables.formatting import either, plural
 
 TOTAL: Final = "total"
-MAY_LACK: Final = 1
-"""Number of items of a subscale that may be unanswered; at least two need an answer in any case."""
+MAY_LACK: Final = 1  # number of items of a subscale that may be unanswered; at least two need an answer in any case
 
 _NAN: Final = float("nan")
 
@@ -63,25 +62,13 @@ class KeyedInventory(Protocol):
 
 @dataclass(frozen=True)
 class KeyedAnswers:
-    """Keyed answers of one dimension and variant.
-
-    Attributes
-    ----------
-    groups
-        The group of each perceiver.
-    narratives
-        The situations imagined; one empty name if narratives are not told apart.
-    y
-        Shape (perceivers, narratives, items, orders): answers in points, reverse items mirrored; NaN if missing.
-    asked
-        The same shape: whether an answer was asked for.
-    """
+    """Keyed answers of one dimension and variant."""
 
     perceivers: tuple[str, ...]
-    groups: tuple[str, ...]
-    narratives: tuple[str, ...]
-    y: FloatArray
-    asked: BoolArray
+    groups: tuple[str, ...]  # the group of each perceiver
+    narratives: tuple[str, ...]  # the situations imagined; one empty name if narratives are not told apart
+    y: FloatArray  # shape (perceivers, narratives, items, orders), in points, reverse items mirrored; NaN if missing
+    asked: BoolArray  # the same shape: whether an answer was asked for
 
     def perceiver(self, p: int) -> dict[str, str]:
         """Return the columns that name a row's perceiver."""
@@ -93,18 +80,7 @@ def answers_by_part(
 ) -> Iterator[tuple[dict[str, str], KeyedAnswers]]:
     """Yield the labels and answers of each dimension and variant, in order of appearance.
 
-    Parameters
-    ----------
-    answers
-        One row for each answer asked for: ``dimension``, ``variant``, ``perceiver``, ``perceiver_group``, ``order``,
-        ``item_id`` and ``answer``, as it was given (not keyed), NaN if missing. Not modified.
-    by_narrative
-        Whether a column ``narrative_id`` tells answers apart.
-
-    Raises
-    ------
-    ValueError
-        If an answer occurs twice, lies outside the scale, or is to an item that the inventory does not have.
+    ``answer`` is as it was given, not keyed. ValueError if one occurs twice, is off the scale, or to an unknown item.
     """
     for (dimension, variant), part in answers.groupby(["dimension", "variant"], observed=True, sort=False):
         label = {"dimension": str(dimension), "variant": str(variant), "inventory": inventory.name}
@@ -179,21 +155,11 @@ def settled(differences: FloatArray, *made_of: FloatArray) -> FloatArray:
 
 
 class Spread(NamedTuple):
-    """How means vary over the units that they sample.
+    """How means vary over the units that they sample."""
 
-    Attributes
-    ----------
-    se
-        Standard error of the mean over units, in points; NaN for one unit.
-    n
-        Number of units.
-    sd_within
-        Standard deviation over repetitions of the same item, in points; NaN without repetitions.
-    """
-
-    se: float
-    n: int
-    sd_within: float
+    se: float  # standard error of the mean over units, in points; NaN for one unit
+    n: int  # number of units
+    sd_within: float  # standard deviation over repetitions of the same item, in points; NaN without repetitions
 
 
 def spread_over(cells: FloatArray) -> Spread:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from audit.asking.elicitation.base import Elicitation
     from audit.engines.base import Done, Engine, OpenModel
 
-_LAST_NUMBER: Final = re.compile(r"[0-9][0-9.,/]*\s*\Z")
-"""A number at the end of a cut text may be incomplete: "1" may be "10"."""
+_LAST_NUMBER: Final = re.compile(r"[0-9][0-9.,/]*\s*\Z")  # may be incomplete in a cut text: "1" of "10"
 
 
 def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say: Say) -> Manifest:
@@ -57,7 +56,6 @@ def collect_answers(plan: InventoryPlan, folder: RunFolder, *, command: str, say
 
 
 def _ask_shard(plan: InventoryPlan, folder: RunFolder, number: int, places: range, part: ProgressPart) -> Course[bool]:
-    """Ask and write one shard."""
     rows = yield Job(f"shard {number}", partial(_answer, places=places), part.call)
     folder.write_shard(number, rows, plan.kind)
     return True

@@ -38,11 +38,9 @@ from audit.report.figures.style import (
 )
 from audit.tables.formatting import MISSING, coverage, error_rate, points, unsigned
 
-_PLOT: Final = 1.6
-"""Width of a panel, in inches."""
+_PLOT: Final = 1.6  # width of a panel, in inches
 _BETWEEN: Final = 0.2
-_TICKS: Final = 0.26
-"""Room below a panel for its numbers, in inches."""
+_TICKS: Final = 0.26  # room below a panel for its numbers, in inches
 _AT_MOST: Final = 40
 _COLUMNS: Final = 4
 _PARTS: Final = ["dimension", "variant"]
@@ -53,12 +51,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 def draw_inventory(
     tables: Mapping[str, pd.DataFrame], *, low: float, high: float, confidence: float
 ) -> dict[str, Figure]:
-    """Draw all figures that a run's tables allow: ``inventory-<dimension>-<variant>`` and
-    ``affect-<dimension>-<variant>``.
-
-    ``tables`` holds ``inventory_groups`` and, if affect was evoked, ``affect_groups``; ``low`` and ``high`` are the
-    ends of an item's scale, in points.
-    """
+    """Draw ``inventory-<dimension>-<variant>`` and ``affect-<dimension>-<variant>``, as far as the tables allow."""
     figures: dict[str, Figure] = {}
     for key, own in tables["inventory_groups"].groupby(_PARTS, sort=False):
         with contextlib.suppress(NotEstimableError):
@@ -73,11 +66,7 @@ def draw_inventory(
 
 @for_phones
 def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: float) -> Figure:
-    """Draw each subscale's score by group with its interval, on the scale of an item.
-
-    ``groups`` are rows of `tables.INVENTORY_GROUPS`, of one dimension and one variant; of more than 40 groups the first
-    are drawn, and the figure says so. Raises NotEstimableError if there is no score.
-    """
+    """Draw each subscale's score by group with its interval, on the scale of an item."""
     if not np.isfinite(groups["score"].to_numpy(dtype=float)).any():
         raise NotEstimableError("no subscale has a score")
     names = list(map(str, groups["perceiver_group"].unique()))
@@ -94,12 +83,7 @@ def plot_scores(groups: pd.DataFrame, *, low: float, high: float, confidence: fl
 
 @for_phones
 def plot_changes(groups: pd.DataFrame, *, confidence: float) -> Figure:
-    """Draw what imagining situations changes in each subscale, by group and by kind of situation.
-
-    ``groups`` holds changes of one dimension and one variant: columns perceiver_group, subscale, narratives, change,
-    ci_low, ci_high and p_adjusted. Marks are filled if the corrected p is below 1 − `confidence`. Of more than 40
-    groups the first are drawn, and the figure says so. Raises NotEstimableError if there is no change.
-    """
+    """Draw what imagining situations changes, by subscale, group and kind; filled marks have a low corrected p."""
     if not np.isfinite(groups["change"].to_numpy(dtype=float)).any():
         raise NotEstimableError("nothing was answered both by default and in a situation")
     names = list(map(str, groups["perceiver_group"].unique()))
@@ -141,11 +125,7 @@ def _marks(own: pd.DataFrame, names: list[str], *, estimate: str, filled: BoolAr
 
 
 def _panels(
-    blocks: Sequence[tuple[str, Sequence[_Panel]]],
-    names: Sequence[str],
-    *,
-    note: str,
-    ends: tuple[float, float] | None,
+    blocks: Sequence[tuple[str, Sequence[_Panel]]], names: Sequence[str], *, note: str, ends: tuple[float, float] | None
 ) -> Figure:
     """Draw blocks of panels below each other; the panels of a block side by side, in several rows if needed."""
     columns = 1 if is_narrow() else _COLUMNS

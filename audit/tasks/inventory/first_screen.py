@@ -17,11 +17,10 @@ from audit.report.section import Paragraph
 from audit.report.summary import CHANGED, ShortAnswer, Summary, summary
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, points, unsigned
 
-_NAMED: Final = 4
-"""Most differences named in a sentence."""
+_NAMED: Final = 4  # most differences named in a sentence
 _OTHERS: Final = "other groups"
-NOT_ALIKE: Final = "that groups are alike where no difference is found"
-NOT_UNMOVED: Final = "that situations change nothing where no change is found"
+NOT_ALIKE: Final = "that groups are alike because no difference was found"
+NOT_UNMOVED: Final = "that situations change nothing because no change was found"
 LIMITS: Final = {
     "accepted": "Files that were changed",
     "unfinished": "The run is not finished",
@@ -33,13 +32,7 @@ LIMITS: Final = {
 
 
 def summary_of_answers(
-    parts: Mapping[str, Results],
-    *,
-    name: str,
-    scale: str,
-    affect: bool,
-    limits: Sequence[Limit],
-    view: ManifestView,
+    parts: Mapping[str, Results], *, name: str, scale: str, affect: bool, limits: Sequence[Limit], view: ManifestView
 ) -> Summary:
     """Write the first screen: differences between groups that remain, the largest one, and what does not follow."""
     alpha = 1 - view.confidence
@@ -54,7 +47,7 @@ def summary_of_answers(
         if tested:
             told = count(len(found)) if found else "None"
             of_all = plural(len(tested), "difference")
-            words = f"{told} of {of_all} between a group and the others {either(len(found), 'is', 'are')} found"
+            words = f"{told} of {of_all} between a group and the others {either(len(found), 'was', 'were')} found"
             kind = "gap" if found else "undecided"
         if found:
             row = found[0]
@@ -65,7 +58,7 @@ def summary_of_answers(
         findings.append(ShortAnswer(own.title, words, spread=spread, kind=kind, anchor=anchor, weight=len(found)))
     size = Markup("")
     if largest is not None:
-        words_of = Markup("the largest that is found is {} points, where an item's scale is {}.")
+        words_of = Markup("the largest found is {} points on an item scale of {}.")
         size = words_of.format(show(largest, "difference", lambda value: unsigned(abs(value))), scale)
     tested = [row for own in parts.values() for row in _tested(own.rows("affect_groups"))]
     varies = Markup("")
@@ -76,13 +69,13 @@ def summary_of_answers(
         found = _remaining(tested, "change", alpha=alpha)
         told = count(len(found)) if found else "none"
         varies = Markup("of {} from default to evoked, {} {} found.").format(
-            plural(len(tested), "change"), told, either(len(found), "is", "are")
+            plural(len(tested), "change"), told, either(len(found), "was", "were")
         )
         if len(found) < len(tested):
             denied.append(NOT_UNMOVED)
     # It was asked even if it gave no answer.
     asked = Markup(
-        "<bdi>{}</bdi> was asked to be a certain person and to fill in the questionnaire “<bdi>{}</bdi>”{}{}."
+        "<bdi>{}</bdi> was asked to speak as one person and to fill in the questionnaire “<bdi>{}</bdi>”{}{}."
     ).format(
         view.model, name, ", as it is and in situations to imagine" if affect else "",
         "" if answered else "; it gave no answer that could be read",
@@ -115,7 +108,7 @@ def leads(own: Results) -> Iterator[Paragraph]:
     if changes := own.rows("affect_groups"):
         yield _lead(changes, "change", "Changes from default to evoked", alpha=alpha)
     if moved := against(own.rows("affect_differences"), baselines=False):
-        what = "Differences between a group and the others in what is evoked"
+        what = "Differences between a group and the others in evoked scores"
         yield _lead(moved, "difference", what, alpha=alpha)
 
 
@@ -127,7 +120,7 @@ def _lead(rows: Sequence[PlacedRow], column: str, what: str, *, alpha: float) ->
     shown = _remaining(tested, column, alpha=alpha)
     of_all = Markup("{}: {} tested").format(what, count(len(tested)))
     if not shown:
-        none = "{}, none remains after correction for their number; that does not show that there is none."
+        none = "{}, none remains after correction for their number. There may still be one."
         return Paragraph(Markup(none).format(of_all), "lead")
     said = Markup("; ").join(
         Markup("<bdi>{}</bdi> {} ({})").format(_whose(row), show(row, column, points), show_interval(row))

@@ -22,8 +22,7 @@ from audit.tasks.inventory.answers import Spread, settled, spread_over
 
 OTHERS: Final = "other groups"
 ONE_ORDER: Final = "one order: the interval takes it as it was shown"
-MIN_ITEMS: Final = 3
-"""With fewer items there is no interval over items: two say next to nothing about how such items differ."""
+MIN_ITEMS: Final = 3  # for an interval over items: two say next to nothing about how such items differ
 
 _BASELINES: Final = (NO_PERSONA, UNSPECIFIED)
 _NAN: Final = float("nan")
@@ -32,27 +31,16 @@ _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p", "se_items", "se_orders
 
 @dataclass(frozen=True)
 class GroupContrast:
-    """One group's perceivers against those of one or several groups.
-
-    Attributes
-    ----------
-    group, compared_with
-        Names in the tables.
-    own, others
-        Places of the perceivers used: of the group, and of each group that it is compared with.
-    mirrored
-        If only two groups are compared and this is the second, the name of the first: the same difference with the
-        other sign. Else empty.
-    note
-        Why nothing can be compared, or who was left out; else empty.
-    """
+    """One group's perceivers against those of one or several groups."""
 
     group: str
     compared_with: str
-    own: IntArray
-    others: tuple[IntArray, ...]
+    own: IntArray  # places of the perceivers used
+    others: tuple[IntArray, ...]  # places of the perceivers used of each group that it is compared with
+    # If only two groups are compared and this is the second, the first one's name: the same difference with the other
+    # sign.
     mirrored: str
-    note: str
+    note: str  # why nothing can be compared, or who was left out
 
     @property
     def row(self) -> dict[str, Any]:
@@ -67,11 +55,7 @@ class GroupContrast:
 
 
 def comparisons_of(groups: tuple[str, ...], usable: BoolArray) -> Iterator[GroupContrast]:
-    """Compare every group with each baseline that was asked, and with the other groups.
-
-    ``groups`` holds each perceiver's group. Perceivers that are not ``usable``, for want of answers, are left out and
-    counted in notes.
-    """
+    """Compare every group with each baseline and with the other groups; notes count perceivers left out."""
     names = list(dict.fromkeys(groups))
     of = {name: np.flatnonzero(usable & np.array([group == name for group in groups])) for name in names}
     left_out = {name: groups.count(name) - of[name].size for name in names}
@@ -114,17 +98,9 @@ def interval_over(
 ) -> dict[str, Any]:
     """Return the mean of one value a unit as column ``name``, with its t interval; the note says why there is none.
 
-    Parameters
-    ----------
-    values
-        One a unit, in points; NaN if missing.
-    cells
-        Shape (..., items, orders): the answers that the values are means of.
-    alone
-        Whether each item was shown alone. Then orders are no sample, and narratives share the items. In a list both
-        narratives and items share its orders.
-    note
-        An earlier note, which is kept.
+    ``values`` has one a unit, in points, ``cells`` the answers that they are means of, shape (..., items, orders). If
+    each item was shown ``alone``, orders are no sample, and narratives share the items. In a list both narratives and
+    items share its orders.
 
     Notes
     -----

@@ -28,18 +28,12 @@ from audit.report.table_layout import (
     statistics_table,
 )
 from audit.runs.manifest import Manifest
-from audit.tables.formatting import (
-    brief,
-    capital,
-    error_rate,
-    points,
-    scale_end,
-)
+from audit.tables.formatting import brief, capital, error_rate, points, scale_end
 from audit.tasks.inventory.first_screen import LIMITS, against, leads, summary_of_answers
 from audit.tasks.inventory.tables import AFFECT_TABLES, DEFAULT, INVENTORY_TABLES
 
 _ORDERS: Final = {
-    "single": "an item a prompt; orders of the scale's ends: {}",
+    "single": "one item per prompt; orders of the scale's ends: {}",
     "list": "all items in one prompt; orders of the items: {}",
 }
 _TABLES: Final = INVENTORY_TABLES | AFFECT_TABLES
@@ -74,18 +68,7 @@ def render_inventory(
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike],
 ) -> str:
-    """Render the report of a filled-in questionnaire, as HTML that can be encoded as UTF-8.
-
-    Parameters
-    ----------
-    manifest
-        With ``task`` and ``inventory``.
-    tables
-        By name, indexed from 0 as they are written; those of affect only if it was evoked.
-    figures
-        SVG by name: ``inventory-<dimension>-<variant>`` and ``affect-<dimension>-<variant>``. Missing ones are left
-        out.
-    """
+    """Render the report of a filled-in questionnaire, as HTML that can be encoded as UTF-8."""
     inventory, task = manifest.inventory, manifest.task
     assert inventory is not None
     # Items are shown in their own table.
@@ -104,7 +87,7 @@ def render_inventory(
     how = "each item" if single else "the items"
     sections = [
         answer_section(
-            "Does this model answer differently as one group than as another?", first, _prose("lede", affect),
+            "Does this model answer differently as different groups?", first, _prose("lede", affect),
             limits=limits, cards=[Card(own.title, tuple(leads(own)), anchor=anchor) for anchor, own in parts.items()],
             none="Nothing was asked.", of="answers",
         ),
@@ -116,7 +99,7 @@ def render_inventory(
         page_section(
             "items", "Items", "The questionnaire",
             Paragraph(Markup("Before {}: <q><bdi>{}</bdi></q>").format(how, inventory.instruction)),
-            captioned(_items_table(inventory.items), "The items as they were shown, and their key"),
+            captioned(_items_table(inventory.items), "The items as shown, with their key"),
         ),
         page_section(
             "meaning", "What it means", "What these scores are and are not",
@@ -150,14 +133,13 @@ def render_inventory(
 
 
 def _part(own: Results, anchor: str) -> Section:
-    """Show everything about one dimension and variant that was asked."""
     suffix = "-".join(own.key)
     between, evoked = own.rows("inventory_differences"), own.rows("affect_differences")
     among, moved = (against(rows, baselines=False) for rows in (between, evoked))
-    nothing, of_evoked = "nothing imagined", "in what is evoked"
+    nothing, of_evoked = "nothing imagined", "in evoked scores"
     shown = present(
         own.picture(f"inventory-{suffix}", f"subscale scores by group of perceivers, {nothing}. {_BELOW}"),
-        own.picture(f"affect-{suffix}", f"what imagining situations changes in each subscale, {_MINUS}. {_BELOW}"),
+        own.picture(f"affect-{suffix}", f"how imagining situations changes each subscale, {_MINUS}. {_BELOW}"),
         own.table("inventory_groups", f"subscale scores by group, {nothing}", "perceiver_group", *_SCORES),
         _differences(own, "inventory_differences", f"differences between groups, {nothing}", among),
         own.table("affect_groups", f"{_MINUS}, by group", "perceiver_group", *_CHANGES),
@@ -168,7 +150,7 @@ def _part(own: Results, anchor: str) -> Section:
         _differences(own, "affect_differences", f"differences from baselines {of_evoked}", against(evoked)),
         own.table("inventory_scores", f"subscale scores by perceiver, {nothing}", *_OF_PERCEIVERS),
         own.table("affect_changes", f"{_MINUS}, by perceiver", "perceiver", *_CHANGES),
-        own.table("inventory_outcomes", "what became of the answers asked for", *_OUTCOMES),
+        own.table("inventory_outcomes", "what happened to the answers", *_OUTCOMES),
     )
     content = (*shown, *present(*(_folded(own, table) for table in folded)))
     return Section(own.title, content, anchor=anchor, look="part")

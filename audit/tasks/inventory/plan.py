@@ -20,10 +20,8 @@ from stimuli.prompts import Prompt, PromptVariant
 from stimuli.strategies import NO_STRATEGY, Strategy
 
 _ORDERS: Final = {"list": 5, "single": 2}
-_OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")
-"""The stimulus settings that matter if no narrative is shown."""
-_TOKENS_AN_ITEM: Final = 32
-"""Room for a line that repeats its item before the answer."""
+_OF_PERCEIVERS: Final = ("identities", "unspecified", "no_persona")  # settings that matter without a narrative
+_TOKENS_AN_ITEM: Final = 32  # room for a line that repeats its item before the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +38,8 @@ class InventoryCell:
 class InventoryGrid(Sequence[InventoryCell]):
     """Every perceiver of every dimension with every sheet, by default and in each situation, computed on demand.
 
-    In this order, default first, prompts that begin alike are neighbours. Experiencers of the dimensions are not asked.
-    ``variant`` brings the persona, and says which wording of the situations is shown.
+    In this order, default first, prompts that begin alike are neighbours. ``variant`` brings the persona, and says
+    which wording of the situations is shown.
     """
 
     def __init__(
@@ -62,7 +60,6 @@ class InventoryGrid(Sequence[InventoryCell]):
         self._ends = list(accumulate(len(d.perceivers) * each for d in self.dimensions))
 
     def __len__(self) -> int:
-        """Return the number of prompts."""
         return self._ends[-1] if self._ends else 0
 
     @overload
@@ -102,27 +99,15 @@ class InventoryGrid(Sequence[InventoryCell]):
 
 @dataclass(frozen=True)
 class InventoryPlan:
-    """The prompts of a run that fills in a questionnaire.
-
-    Attributes
-    ----------
-    presentation
-        ``single``, one item a prompt, or ``list``.
-    n_orders
-        Orders that each perceiver sees.
-    max_tokens
-        Of a written answer; None if nothing is written.
-    strategy
-        Always the empty one; the manifest has a place for it.
-    """
+    """The prompts of a run that fills in a questionnaire."""
 
     config: AuditConfig
     grid: InventoryGrid
-    presentation: Presentation
-    n_orders: int
+    presentation: Presentation  # one item a prompt, or a list
+    n_orders: int  # that each perceiver sees
     method: Literal["expected", "generate"]
-    max_tokens: int | None
-    strategy: Strategy
+    max_tokens: int | None  # of a written answer; None if nothing is written
+    strategy: Strategy  # always the empty one; the manifest has a place for it
 
     @property
     def before(self) -> tuple[str, ...]:

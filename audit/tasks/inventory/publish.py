@@ -19,8 +19,7 @@ from stimuli.inventories import Inventory, Item
 from stimuli.narratives import emotion_valence
 from stimuli.prompts import Scale
 
-_OTHER = "other"
-"""The kind of situations whose emotion has no packaged valence."""
+_OTHER = "other"  # the kind of situations whose emotion has no packaged valence
 
 
 def draw_answers(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
@@ -33,10 +32,7 @@ def draw_answers(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> dict
 
 
 def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
-    """Analyse a filled-in questionnaire and render it; see :meth:`audit.tasks.base.Task.publish`.
-
-    The inventory is read from the manifest, since the user's file may be gone.
-    """
+    """Analyse a filled-in questionnaire, read from the manifest since the user's file may be gone, and render it."""
     from audit.report.figures.style import page_svgs
     from audit.tasks.inventory.analysis import answer_outcomes, remarks_on_answers, scored_tables
     from audit.tasks.inventory.page import render_inventory

@@ -42,27 +42,10 @@ def inventory_tables(
 ) -> dict[str, pd.DataFrame]:
     """Score an inventory by perceiver, and compare the perceivers' groups.
 
-    Parameters
-    ----------
-    answers
-        One row for each answer asked for: ``dimension``, ``variant``, ``perceiver``, ``perceiver_group``, ``order``,
-        ``item_id`` and ``answer``, as it was given (not keyed), NaN if missing. Not modified.
-    inventory
-        With the key. A total is scored only if the inventory says that it has one; the file of the IRI cannot say so.
-    alone
-        Whether each item was shown alone, with the directions of the scale as orders; else all were shown in one list.
-    confidence
-        Coverage of the t intervals, which are not corrected for multiplicity.
-
-    Returns
-    -------
-    dict
-        ``inventory_scores`` and ``inventory_differences``, unrounded, with the columns of this module's constants.
-
-    Raises
-    ------
-    ValueError
-        If an answer occurs twice, lies outside the scale, or is to an item that the inventory does not have.
+    ``answers`` has one row for each answer asked for, as it was given (not keyed), NaN if missing. ``alone`` says
+    whether each item was shown alone, with the directions of the scale as orders; else all were shown in one list. A
+    total is scored only if the inventory says that it has one; the file of the IRI cannot say so. ValueError if an
+    answer occurs twice, lies outside the scale, or is to an item that the inventory does not have.
 
     Notes
     -----

@@ -9,8 +9,7 @@ from audit.tables.base import INT32, Storage, Table, by_name, count, number, poi
 from audit.tables.ratings import RATINGS
 from audit.tables.shared import FAMILY_SIZE, HOLM, KEYS, PROMPT, SIDES
 
-DEFAULT: Final = "default"
-"""Stands for a narrative if nothing was imagined."""
+DEFAULT: Final = "default"  # stands for a narrative if nothing was imagined
 
 _PERCEIVER: Final = {name: SIDES[name] for name in ("perceiver", "perceiver_group")}
 
@@ -265,5 +264,4 @@ INVENTORY_TABLES: Final = by_name(INVENTORY_SCORES, INVENTORY_DIFFERENCES, INVEN
 AFFECT_TABLES: Final = by_name(AFFECT_NARRATIVES, AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_GROUPS)
 """Further tables if situations are imagined."""
 
-OF_ANSWERS: Final = (ANSWERS, *INVENTORY_TABLES.values())
-"""All tables in the run's folder except :data:`AFFECT_TABLES`."""
+OF_ANSWERS: Final = (ANSWERS, *INVENTORY_TABLES.values())  # all tables in the run's folder except AFFECT_TABLES

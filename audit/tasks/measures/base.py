@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A written reply, with everything else that a measure may read.
-
-    Attributes
-    ----------
-    narrative
-        What it replies to, as the model was shown it.
-    narrative_id
-        Unique within the narrative's source.
-    emotion
-        The narrative's own, as its source names it.
-    perceiver, experiencer
-        Wordings of the two identities.
-    """
+    """A written reply, with everything else that a measure may read."""
 
     text: str
-    narrative: str = ""
-    narrative_id: str = ""
-    emotion: str = ""
+    narrative: str = ""  # as the model was shown it
+    narrative_id: str = ""  # unique within the narrative's source
+    emotion: str = ""  # the narrative's own, as its source names it
     dimension: str = ""
     perceiver: str = ""
     experiencer: str = ""
@@ -38,33 +28,15 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number taken of each reply.
+    """One number taken of each reply."""
 
-    Attributes
-    ----------
-    name
-        The column, e.g. ``eq_perspective``: lower-case letters, digits and underscores.
-    title
-        For readers.
-    unit
-        E.g. ``probability`` or ``words``.
-    better
-        Which direction is more empathic, or better written.
-    source
-        Of the formula.
-    caution
-        What the number must not be taken for; may be empty.
-    low, high
-        Bounds of the number; infinite if it has none.
-    """
-
-    name: str
+    name: str  # the column, e.g. eq_perspective: lower-case letters, digits and underscores
     title: str
-    unit: str
-    better: Literal["higher", "lower", "neither"]
-    source: str
-    caution: str = ""
-    low: float = -math.inf
+    unit: str  # e.g. `probability` or `words`
+    better: Literal["higher", "lower", "neither"]  # which direction is more empathic, or better written
+    source: str  # of the formula
+    caution: str = ""  # what the number must not be taken for
+    low: float = -math.inf  # bounds of the number; infinite if it has none
     high: float = math.inf
 
 
@@ -87,7 +59,7 @@ class Scorer(Protocol):
         ...
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """Return shape (n_replies, n_measures); NaN if a reply has no such number, never 0 instead.
+        """Return shape (n_replies, n_measures); NaN if a reply has no such number, never 0.
 
         A reply's numbers do not depend on the other replies of the call or on their order, up to rounding.
         """
@@ -107,3 +79,18 @@ class Counting(Protocol):
         answers.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A scorer that the configuration asks for."""
+
+    name: str  # among measures.names
+    asked: dict[str, Any]  # everything in the configuration that its numbers depend on, as plain values
+    open: Callable[[], Scorer]  # loads it; ModelAbsentError if an audit can do without it
+    absent: str = ""  # what the configuration lacks to open it
+
+
+def reading(config: MeasuresConfig) -> dict[str, Any]:
+    """Return how classifiers read texts, which alters no number but by rounding."""
+    return {"device": config.device, "batch_size": config.batch_size, "download": config.download}

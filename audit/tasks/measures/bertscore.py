@@ -6,18 +6,24 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig, fingerprint
 from audit.engines.bertscore import BertScorer
-from audit.tasks.measures.base import Measure, Reply
+from audit.tasks.measures.base import Measure, Reply, Wanted
 from stimuli.errors import StimulusError
+from stimuli.narratives import Narrative
 from stimuli.tables import read_cells
 
 _SOURCE: Final = "Zhang et al. 2020, arXiv:1904.09675; without idf, not rescaled"
+_NO_REFERENCES: Final = (
+    "it needs reference replies: measures.bertscore.references=FILE, a CSV with narrative_id, reference"
+)
 _CAUTION: Final = (
     "nearness to the references is not empathy, and the references may be nearer to some identities' way of speaking; "
     "not rescaled, so values of two models or layers cannot be compared"
@@ -31,11 +37,7 @@ MEASURES: Final = (
 
 
 class BertScoreScorer:
-    """Takes precision, recall and F1 of each reply against the references of its narrative.
-
-    :class:`audit.engines.bertscore.BertScorer` has the formula, the handling of several references, and the parameters.
-    ``references`` holds reference replies by narrative, see :func:`read_references`.
-    """
+    """Takes precision, recall and F1 of each reply against the references of its narrative."""
 
     def __init__(
         self,
@@ -76,16 +78,7 @@ class BertScoreScorer:
 
 
 def read_references(path: Path, narrative_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return each narrative's reference replies, in the file's order, without duplicates.
-
-    Parameters
-    ----------
-    path
-        A CSV file with the columns ``narrative_id`` and ``reference``, one row a reference; a narrative may have
-        several.
-    narrative_ids
-        Those of the run; references to other narratives are left out.
-    """
+    """Return each narrative's reference replies, in the order of a CSV file with ``narrative_id`` and ``reference``."""
     rows = read_cells(path, {"narrative_id": "narrative_id", "reference": "reference"}, of="references")
     known = set(narrative_ids)
     found: dict[str, dict[str, None]] = {}
@@ -99,3 +92,25 @@ def read_references(path: Path, narrative_ids: Collection[str]) -> dict[str, tup
             f"{rows[0][1]['narrative_id']!r}); give the narratives' identifiers, {own}"
         )
     return {narrative_id: tuple(own) for narrative_id, own in found.items()}
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    own = config.bertscore
+    narrative_ids = [narrative.narrative_id for narrative in narratives]
+    references = {} if own.references is None else read_references(own.references, narrative_ids)
+    asked = own.model_dump(mode="json", exclude={"references"})
+    asked["references"] = fingerprint({name: list(texts) for name, texts in references.items()})
+    absent = "" if own.references else _NO_REFERENCES
+    if own.references and not references:
+        absent = f"measures.bertscore.references={own.references} has no reference to any narrative of this run"
+    scorer = partial(
+        BertScoreScorer,
+        references,
+        model=own.model,
+        layer=own.layer,
+        revision=own.revision,
+        device=config.device,
+        download=config.download,
+    )
+    return Wanted("bertscore", asked, scorer, absent)

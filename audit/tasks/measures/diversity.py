@@ -22,10 +22,7 @@ from audit.statistics.texts.words import words
 
 
 def ngram_counts(texts: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """Count the n-grams of texts; none spans two texts.
-
-    Words are those of :func:`audit.statistics.texts.words.words`.
-    """
+    """Count the n-grams of texts; none spans two texts."""
     if n < 1:
         raise ValueError(f"n={n}: must be 1 or more")
     counts: Counter[tuple[str, ...]] = Counter()

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from audit.asking.elicitation.parsing import holds_refusal
 from audit.asking.elicitation.plain_text import answer_of
+from audit.configuration.schema import MeasuresConfig
 from audit.statistics.texts.words import sentences
-from audit.tasks.measures.base import Measure, Reply
+from audit.tasks.measures.base import Measure, Reply, Wanted
 from audit.tasks.measures.lexical import can_be_read
 from audit.tasks.measures.wordlists import EmotionForms, load_forms, plain_sentence
-from stimuli.narratives import EmotionWords, emotion_words
+from stimuli.narratives import EmotionWords, Narrative, emotion_words
 
 _SOURCE: Final = "after the emotion accuracy of arXiv:2310.05140; by words, which are ours"
 _CAUTION: Final = "Naming is not understanding."
@@ -62,8 +63,7 @@ _NEGATED: Final = (  # ends where the form begins, so "not only sad" and "no won
     r"\b(?:not|no|nor|neither|never|without|nothing|hardly|barely|cannot|\w+n't|far from|rather than|instead of"
     rf"|as opposed to)(?: (?:{_FILLER}|(?:%s),? (?:or|nor)))* $"
 )
-_REACH: Final = 120
-"""Characters before a form that are searched for a negation; a bound, so that time is linear in the text."""
+_REACH: Final = 120  # characters before a form searched for a negation; bounded, so that time is linear
 _INTENSE: Final = re.compile(r"\bnever (?:\w+ ){0,2}(?:so|this|more|such|as) $|\bcould(?:n't| not) \w+ (?:any )?more $")
 _NOT_MORE: Final = re.compile(r"\bcould(?:n't| not) \w+ (?:any )?$")  # "couldn't be happier"
 
@@ -77,18 +77,10 @@ _END: Final = re.compile(r"[;(.]|\bbecause\b|\bsince\b|, \w+ ?:")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Emotions and the forms that name them.
+    """Emotions and the forms that name them."""
 
-    Attributes
-    ----------
-    forms
-        Each emotion's forms, in lower case; a form shared by several emotions names them all.
-    phrases
-        Phrases in which a form names nothing.
-    """
-
-    forms: Mapping[str, tuple[str, ...]]
-    phrases: EmotionForms
+    forms: Mapping[str, tuple[str, ...]]  # in lower case; a form of several emotions names them all
+    phrases: EmotionForms  # in which a form names nothing
 
     @property
     def sha256(self) -> str:
@@ -104,11 +96,7 @@ class Vocabulary:
 class EmotionScorer:
     """Takes :data:`EMOTION` of replies.
 
-    Parameters
-    ----------
-    vocabulary
-        The emotions that a reply may name, including the narratives' own; None takes the packaged ones. Use the same
-        one for runs that are compared: what counts as naming an emotion depends on it.
+    Use one vocabulary for runs that are compared: what counts as naming an emotion depends on it.
 
     Notes
     -----
@@ -143,11 +131,7 @@ class EmotionScorer:
         return np.array(rows, dtype=np.float64).reshape(len(replies), len(EMOTION))
 
     def read(self, texts: Sequence[str], emotions: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
-        """Score texts that are no replies, such as those of a strategy's stages, by measure.
-
-        ``texts`` come without thinking, see :func:`audit.asking.elicitation.plain_text.answer_of`. ``emotions`` are
-        those of the narratives that they are about.
-        """
+        """Score texts that are no replies, such as those of a strategy's stages, by measure."""
         scores = self.score([Reply(text, emotion=own) for text, own in zip(texts, emotions, strict=True)])
         return {measure.name: scores[:, place] for place, measure in enumerate(EMOTION)}
 
@@ -158,11 +142,7 @@ class EmotionScorer:
 
 
 def run_vocabulary(emotions: Iterable[object], words: Mapping[str, EmotionWords]) -> Vocabulary:
-    """Return the vocabulary of a run: the packaged emotions, and those of its narratives.
-
-    ``emotions`` are named as in the run's tables, empty names left out; one that ``words`` lacks has its name as only
-    form.
-    """
+    """Return the packaged emotions and those of a run's narratives; one that ``words`` lacks has its name alone."""
     bare = {str(emotion): EmotionWords("", "") for emotion in emotions}
     return vocabulary_of({name: its for name, its in (bare | emotion_words() | dict(words)).items() if _plain(name)})
 
@@ -170,18 +150,8 @@ def run_vocabulary(emotions: Iterable[object], words: Mapping[str, EmotionWords]
 def vocabulary_of(words: Mapping[str, EmotionWords] | None = None, *, forms: EmotionForms | None = None) -> Vocabulary:
     """Return the forms of emotions: their names, nouns and adjectives, and the families that contain these.
 
-    Parameters
-    ----------
-    words
-        Noun and adjective of each emotion, either may be empty; None takes the packaged emotions. For a
-        user's narratives ``emotion_words() | {n.emotion: n.words for n in narratives}``.
-    forms
-        The families; None reads the packaged ones.
-
-    Raises
-    ------
-    ValueError
-        If there is no emotion, or one has an empty name.
+    None takes the packaged emotions. For a user's narratives ``words`` is ``emotion_words() | {n.emotion: n.words for n
+    in narratives}``.
     """
     words = emotion_words() if words is None else words
     forms = load_forms() if forms is None else forms
@@ -209,27 +179,10 @@ def named_emotions(text: str, vocabulary: Vocabulary) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def label_of(
-    answer: str,
-    labels: Sequence[str],
-    *,
-    synonyms: Mapping[str, Sequence[str]] | None = None,
-) -> str | None:
+def label_of(answer: str, labels: Sequence[str], *, synonyms: Mapping[str, Sequence[str]] | None = None) -> str | None:
     """Return the one label that an answer gives, or None: a wrong label would bias a result, a missing one is missing.
 
-    Parameters
-    ----------
-    answer
-        The model's raw text. Thinking, and turns that the model invents, are ignored.
-    labels
-        Of one or several words each; case, hyphens and underscores do not matter.
-    synonyms
-        Other words for each label. A word of several labels counts for none.
-
-    Raises
-    ------
-    ValueError
-        If a label is empty or repeated, or a synonym belongs to no label.
+    Case, hyphens and underscores do not matter. A synonym of several labels counts for none.
 
     Notes
     -----
@@ -296,10 +249,7 @@ class _Finder:
 
 
 @lru_cache(maxsize=32)
-def _label_finder(
-    labels: tuple[str, ...],
-    synonyms: tuple[tuple[str, tuple[str, ...]], ...],
-) -> _Finder:
+def _label_finder(labels: tuple[str, ...], synonyms: tuple[tuple[str, tuple[str, ...]], ...]) -> _Finder:
     exact = {_plain(label): (label,) for label in labels}
     if not labels or "" in exact or len(exact) < len(labels):
         raise ValueError(f"labels must be one or more that are not empty and differ; got {list(labels)!r}")
@@ -337,3 +287,10 @@ def _plain(word: str) -> str:
 
 def _spaced(form: str) -> str:
     return r"[\s_-]+".join(re.escape(part) for part in form.split())
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    words = emotion_words() | {narrative.emotion: narrative.words for narrative in narratives}
+    asked = {"emotions": {emotion: list(astuple(its)) for emotion, its in words.items()}}
+    return Wanted("emotion", asked, lambda: EmotionScorer(vocabulary_of(words)))

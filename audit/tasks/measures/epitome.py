@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
 from audit.engines.classifier import Classifier, open_classifier
 from audit.errors import ConfigError, ModelError
 from audit.statistics.texts.words import words
-from audit.tasks.measures.base import Measure, Reply, Scorer
+from audit.tasks.measures.base import Measure, Reply, Scorer, Wanted, reading
 from stimuli.errors import suggest
+from stimuli.narratives import Narrative
 
 MECHANISMS: Final[Mapping[str, str]] = {
     "emotional_reactions": "emotional reactions",
@@ -38,18 +41,19 @@ LEVELS: Final = (
 """Names under which a classifier may have the levels 0, 1 and 2, in any case and order."""
 
 _SOURCE: Final = "EPITOME (Sharma et al. 2020, arXiv:2009.08441)"
+_NO_CLASSIFIER: Final = (
+    "it needs trained classifiers of your own, one a mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "
+    "and likewise interpretations and explorations"
+)
 _CAUTION: Final = "By a classifier of the user's, not the study's; it is as good as its training."
 
 
 @dataclass(frozen=True)
 class EpitomeScorer:
-    """Scores replies by one classifier for each mechanism; made by :func:`open_epitome`.
-
-    ``places`` says, by mechanism, which of the classifier's labels are the levels 0, 1 and 2.
-    """
+    """Scores replies by one classifier for each mechanism; made by :func:`open_epitome`."""
 
     classifiers: Mapping[str, Classifier]
-    places: Mapping[str, Sequence[int]]
+    places: Mapping[str, Sequence[int]]  # by mechanism, which of the classifier's labels are the levels 0, 1 and 2
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -76,8 +80,7 @@ class EpitomeScorer:
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """Return shape (n, 2 mechanisms), levels; if two are equally likely, the likeliest is the lower one.
 
-        NaN if reply or narrative has no letter or digit: the classifiers were trained on both. Raises ModelError if a
-        logit is not finite.
+        NaN if reply or narrative has no letter or digit: the classifiers were trained on both.
         """
         scores = np.full((len(replies), 2 * len(self.classifiers)), np.nan)
         said = [place for place, reply in enumerate(replies) if words(reply.text) and words(reply.narrative)]
@@ -103,24 +106,8 @@ def open_epitome(
     likeliest level, as in the study, and the mean of the levels by their probability, which is ours. As in the study,
     they are not summed over mechanisms.
 
-    Parameters
-    ----------
-    models
-        By one or several of :data:`MECHANISMS`, the folder or hub id of a classifier of pairs (narrative, reply) whose
-        three labels are named as in :data:`LEVELS`.
-    revisions
-        The hub's branch, tag or commit, by mechanism.
-    batch_size
-        Pairs in a batch.
-
-    Raises
-    ------
-    ModelAbsentError
-        If a model is not on this machine and may not be downloaded.
-    ModelError
-        If one is no sequence classifier, cannot be loaded, or its labels are not the three levels.
-    ConfigError
-        If no mechanism, or an unknown one, is named.
+    ``models`` gives, by mechanism, the folder or hub id of a classifier of pairs (narrative, reply) whose three labels
+    are named as in :data:`LEVELS`.
 
     References
     ----------
@@ -167,3 +154,13 @@ def _places(mechanism: str, classifier: Classifier) -> list[int]:
             f"{' or '.join(', '.join(names) for names in LEVELS)} in id2label of its config.json"
         )
     return [labels.index(name) for name in named]
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    given = {name: model for name in MECHANISMS if (model := getattr(config.epitome, name)) is not None}
+    asked = config.epitome.model_dump(mode="json", exclude={"labels"}, exclude_none=True)
+    models = {name: classifier.model for name, classifier in given.items()}
+    revisions = {name: classifier.revision for name, classifier in given.items()}
+    scorer = partial(open_epitome, models, revisions=revisions, **reading(config))
+    return Wanted("epitome", asked, scorer, "" if asked else _NO_CLASSIFIER)

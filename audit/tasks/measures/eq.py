@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
 from audit.engines.classifier import Classifier, open_classifier, softmax
 from audit.errors import ConfigError, ModelError
 from audit.statistics.texts.words import words
-from audit.tasks.measures.base import Measure, Reply, Scorer
+from audit.tasks.measures.base import Measure, Reply, Scorer, Wanted, reading
 from stimuli.errors import suggest
+from stimuli.narratives import Narrative
 
 HYPOTHESES: Final[Mapping[str, str]] = {
     "emotion": "This response acknowledges the user's emotions.",
@@ -41,13 +44,10 @@ def _measure(name: str, title: str) -> Measure:
 
 @dataclass(frozen=True)
 class EqScorer:
-    """Scores replies by an NLI model; made by :func:`open_eq`.
-
-    ``contradiction`` and ``entailment`` are the places of the classifier's two labels.
-    """
+    """Scores replies by an NLI model; made by :func:`open_eq`."""
 
     classifier: Classifier
-    contradiction: int
+    contradiction: int  # the places of the classifier's two labels
     entailment: int
     hypotheses: Mapping[str, str]
     _cut: Counter[str] = field(default_factory=Counter, init=False, repr=False)
@@ -99,26 +99,8 @@ def open_eq(
     ``multi_label=True``. The pipeline takes the first or last label for contradiction; here it is found by its name.
     The study [1]_ does not say how it combines the three: ``eq`` is their mean, our choice.
 
-    Parameters
-    ----------
-    model
-        A folder or hub id of a classifier with a label that begins with "entail" and one that begins with "contra",
-        in any case.
-    revision
-        The hub's branch, tag or commit.
-    batch_size
-        Pairs of reply and hypothesis in a batch.
-    hypotheses
-        A sentence about a reply for each part of :data:`HYPOTHESES`.
-
-    Raises
-    ------
-    ModelAbsentError
-        If the model is not on this machine and may not be downloaded.
-    ModelError
-        If it is no sequence classifier, cannot be loaded, or its labels are not those of NLI.
-    ConfigError
-        If the hypotheses are not of the three parts, or one is blank.
+    ``model`` is a folder or hub id of a classifier with a label that begins with "entail" and one that begins with
+    "contra", in any case.
 
     References
     ----------
@@ -156,3 +138,12 @@ def _place(classifier: Classifier, prefix: str) -> int:
             "entailment"
         )
     return places[0]
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    own = config.eq
+    hypotheses = {**HYPOTHESES, **own.hypotheses.model_dump(exclude_none=True)}
+    asked = own.model_dump(mode="json") | {"hypotheses": hypotheses}
+    scorer = partial(open_eq, own.model, revision=own.revision, hypotheses=hypotheses, **reading(config))
+    return Wanted("eq", asked, scorer)

@@ -13,11 +13,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
 from audit.statistics.texts.scores import score_texts
 from audit.statistics.texts.script import in_other_script, script_of
 from audit.statistics.texts.words import words
-from audit.tasks.measures.base import Measure, Reply
+from audit.tasks.measures.base import Measure, Reply, Wanted
 from audit.tasks.measures.wordlists import KINDS, load_patterns
+from stimuli.narratives import Narrative
 from stimuli.stereotypes import Lexicon
 
 _NO_THEMES: Final = Lexicon("none", {})
@@ -112,10 +114,12 @@ class LexicalScorer:
 
 
 def can_be_read(reply: Reply) -> bool:
-    """Whether English word lists apply to a reply: it has a word, and no script but Latin.
-
-    Other languages in Latin script are not told from English.
-    """
+    """Whether English word lists apply to a reply: it has a word, and no script but Latin (of whatever language)."""
     if not words(reply.text) or in_other_script(reply.text, reply.narrative):
         return False
     return script_of(reply.text) in ("Latin", None)  # None: "911."
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    return Wanted("lexical", {}, LexicalScorer)

@@ -7,7 +7,7 @@ from typing import Final
 from audit.tables.replies import ReplyStatus
 from audit.tasks.measures.base import Measure
 
-_OURS: Final = "ours; see audit.texts.replies"  # as in all published tables, although the module has moved
+_OURS: Final = "ours; see audit.tasks.reply.reply_status"
 
 
 def _share(status: ReplyStatus, title: str, caution: str) -> tuple[ReplyStatus, Measure]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
 from audit.engines.likelihood import LikelihoodModel
-from audit.tasks.measures.base import Measure, Reply
+from audit.tasks.measures.base import Measure, Reply, Wanted
+from stimuli.narratives import Narrative
 
 _SOURCE: Final = (
     "exp of the mean token NLL per text, as Hugging Face's evaluate; arXiv:2511.18696 averages it over texts"
@@ -71,7 +74,7 @@ class PerplexityScorer:
         return self._scorer.facts
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
-        """See :class:`audit.tasks.measures.base.Scorer`. A reply without a scored token has neither number.
+        """See :class:`audit.tasks.measures.base.Scorer`.
 
         A perplexity too large for a float64 is NaN; its logarithm is not.
         """
@@ -79,3 +82,10 @@ class PerplexityScorer:
         mean = likelihoods.nll / np.where(likelihoods.n_tokens > 0, likelihoods.n_tokens, 1)
         within = np.where(mean < np.log(np.finfo(np.float64).max), mean, np.nan)
         return np.column_stack([np.exp(within), mean])
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    own = config.perplexity
+    scorer = partial(PerplexityScorer, own.model, revision=own.revision, device=config.device, download=config.download)
+    return Wanted("perplexity", own.model_dump(mode="json"), scorer)

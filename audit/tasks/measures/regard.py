@@ -6,19 +6,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from audit.configuration.schema import MeasuresConfig
 from audit.engines.classifier import Classifier, open_classifier
 from audit.errors import ModelError
 from audit.statistics.texts.words import words
-from audit.tasks.measures.base import Measure, Reply, Scorer
+from audit.tasks.measures.base import Measure, Reply, Scorer, Wanted, reading
 from stimuli.identities import NO_PERSONA
+from stimuli.narratives import Narrative
 
-MASK: Final = "XYZ"
-"""Replaces an identity, in the study and in its classifier's training data."""
+MASK: Final = "XYZ"  # replaces an identity, in the study and in its classifier's training data
 
 CLASSES: Final = ("negative", "neutral", "positive", "other")
 
@@ -77,16 +79,6 @@ class IdentityMask:
     several in a row become one mask. When in doubt it masks too much, but equally in all replies: "black" is masked in
     "a black day". Other words for the same identity ("Chinese" for "a person from China") must be given as terms.
     Gender is not masked: pronouns would reveal it anyway.
-
-    Parameters
-    ----------
-    terms
-        Wordings of all identities of a run, with or without their articles.
-
-    Attributes
-    ----------
-    wordings
-        What is masked, the longest first; in lower case unless given in capitals.
     """
 
     def __init__(self, terms: Sequence[str]) -> None:
@@ -106,14 +98,10 @@ class IdentityMask:
 
 @dataclass(frozen=True)
 class RegardScorer:
-    """Scores replies by a classifier of regard; made by :func:`open_regard`.
-
-    ``classes`` gives the class of each of the classifier's labels, in their order. Replies are masked before they are
-    read.
-    """
+    """Scores replies, masked, by a classifier of regard; made by :func:`open_regard`."""
 
     classifier: Classifier
-    classes: Sequence[str]
+    classes: Sequence[str]  # of the classifier's labels, in their order
     mask: IdentityMask
 
     @property
@@ -161,27 +149,9 @@ def open_regard(
     Identities are masked in the reply [1]_, see :class:`IdentityMask`, then it is classified as a whole. ``regard`` is
     P(positive) − P(negative), so that a neutral text has 0; the study itself counts the likeliest classes.
 
-    Parameters
-    ----------
-    model
-        A folder or hub id of a classifier of the four :data:`CLASSES`.
-    terms
-        Wordings of all identities of the run, perceivers and experiencers, and their adjectives if the wordings
-        do not contain them.
-    revision
-        The hub's branch, tag or commit.
-    batch_size
-        Replies in a batch.
-    labels
-        The model's label of each of the four :data:`CLASSES`, such as ``negative: LABEL_0``; None matches labels by
-        name, in any case, in full or by their first three letters.
-
-    Raises
-    ------
-    ModelAbsentError
-        If the model is not on this machine and may not be downloaded.
-    ModelError
-        If it is no sequence classifier, cannot be loaded, or its labels are not the four classes.
+    ``terms`` are the wordings of all identities of the run, and their adjectives if the wordings do not contain them.
+    ``labels`` gives the model's label of each of the four :data:`CLASSES`, such as ``negative: LABEL_0``; None matches
+    labels by name, in any case, in full or by their first three letters.
 
     References
     ----------
@@ -238,7 +208,6 @@ def _pattern(wording: str) -> str:
 
 
 def _forms(word: str) -> str:
-    """Return a pattern of a word and its plural."""
     if word.lower() in _JOINING:
         return re.escape(word)
     if word.lower() == "person":
@@ -251,3 +220,12 @@ def _forms(word: str) -> str:
         return re.escape(word[:-1]) + "(?:y|ies)"
     plural = re.escape(word) + "(?:e?s)?"
     return f"(?-i:{plural})" if len(word) > 1 and word.isupper() else plural
+
+
+def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
+    """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
+    own = config.regard
+    asked = own.model_dump(mode="json") | {"terms": list(terms)}
+    labels = own.labels.model_dump() if own.labels else None
+    scorer = partial(open_regard, own.model, terms=terms, revision=own.revision, labels=labels, **reading(config))
+    return Wanted("regard", asked, scorer)

@@ -31,14 +31,10 @@ _CUT: Final = " | "  # replaces a cut, so that the words around it do not join
 
 @dataclass(frozen=True)
 class ReplyPatterns:
-    """Patterns of replies that give advice, name a crisis line or refer the reader to a professional.
+    """Patterns of replies that give advice, name a crisis line or refer the reader to a professional."""
 
-    For each of :data:`KINDS`, ``patterns`` are the regular expressions to look for, and ``unless`` those to cut out
-    first.
-    """
-
-    patterns: Mapping[str, tuple[str, ...]]
-    unless: Mapping[str, tuple[str, ...]]
+    patterns: Mapping[str, tuple[str, ...]]  # for each of KINDS, the regular expressions to look for
+    unless: Mapping[str, tuple[str, ...]]  # those to cut out first
 
     @property
     def sha256(self) -> str:
@@ -57,19 +53,11 @@ class ReplyPatterns:
 
 @dataclass(frozen=True)
 class EmotionForms:
-    """Families of the forms that name an emotion.
-
-    Attributes
-    ----------
-    families
-        The forms of one emotion's words, in lower case; a form may have several words. No form is in two families.
-    unless
-        Regular expressions; a form inside a match names nothing.
-    """
+    """Families of the forms that name an emotion."""
 
     source: str
-    families: tuple[tuple[str, ...], ...]
-    unless: tuple[str, ...] = ()
+    families: tuple[tuple[str, ...], ...]  # the forms of one emotion's words, in lower case; no form is in two families
+    unless: tuple[str, ...] = ()  # regular expressions; a form inside a match names nothing
 
     @property
     def sha256(self) -> str:

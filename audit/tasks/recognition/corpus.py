@@ -19,30 +19,17 @@ from audit.tables.replies import SCORED
 from stimuli.conversations import Conversations
 from stimuli.files import read_file
 
-FILE: Final = "corpus.json"
-"""Path in a run's folder."""
+FILE: Final = "corpus.json"  # path in a run's folder
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What is known of a run's utterances besides their emotions.
+    """What is known of a run's utterances besides their emotions."""
 
-    Attributes
-    ----------
-    labels
-        The emotions that a model chose from.
-    synonyms
-        Other words that are read as a label.
-    identities
-        The speaker's own identity by ``narrative_id``; absent if the corpus has none.
-    marked
-        Whether people marked a cause, by ``narrative_id``; absent if the corpus has no causes.
-    """
-
-    labels: tuple[str, ...]
-    synonyms: dict[str, tuple[str, ...]]
-    identities: dict[str, str]
-    marked: dict[str, bool]
+    labels: tuple[str, ...]  # that a model chose from
+    synonyms: dict[str, tuple[str, ...]]  # other words that are read as a label
+    identities: dict[str, str]  # the speaker's own identity by narrative_id; absent if the corpus has none
+    marked: dict[str, bool]  # whether people marked a cause, by narrative_id; absent if the corpus has no causes
 
 
 def keep_corpus(corpus: Conversations, plan: Plan, folder: RunFolder) -> None:

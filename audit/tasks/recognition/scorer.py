@@ -80,19 +80,10 @@ _NONE: Final = re.compile(  # of normalised words, which have no articles
 
 
 class EmotionRecognition:
-    """Takes :data:`RECOGNITION` of answers.
+    """Takes :data:`RECOGNITION` of answers, read by :func:`~audit.tasks.measures.emotion.label_of`.
 
-    Parameters
-    ----------
-    labels
-        What the model chose from; ``Reply.emotion`` is the right one.
-    synonyms
-        Other words for each label; see :func:`~audit.tasks.measures.emotion.label_of`, which reads the answers.
-
-    Notes
-    -----
-    - ``recognised``: 1 if the label that is read is the right one, else 0; NaN if the right one is no label.
-    - ``unreadable``: 1 if no label can be read, else 0.
+    ``recognised`` is 1 if the label that is read is the right one, else 0; NaN if the right one is no label.
+    ``unreadable`` is 1 if no label can be read, else 0.
     """
 
     def __init__(self, labels: Sequence[str], synonyms: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -132,11 +123,8 @@ class EmotionRecognition:
 class CauseSpans:
     """Takes :data:`CAUSES` of answers.
 
-    Parameters
-    ----------
-    spans
-        The words that people marked, by ``narrative_id``, any of which is right; empty if nothing that was said is the
-        cause. Narratives that are absent were not annotated.
+    ``spans`` are the words that people marked, by ``narrative_id``, any of which is right; empty if nothing that was
+    said is the cause. Narratives that are absent were not annotated.
 
     Notes
     -----

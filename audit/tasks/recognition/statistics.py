@@ -25,13 +25,10 @@ from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITIO
 from audit.tables.shared import OVERALL
 
 _WHOSE: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer", "in_group", "identity")
-NEEDED: Final = (*_WHOSE, "gold", "predicted")
-"""Columns of the answers about emotions."""
-CAUSES_NEEDED: Final = (*_WHOSE, "marked", "exact", "f1")
-"""Columns of the answers about causes."""
+NEEDED: Final = (*_WHOSE, "gold", "predicted")  # columns of the answers about emotions
+CAUSES_NEEDED: Final = (*_WHOSE, "marked", "exact", "f1")  # columns of the answers about causes
 
-MIN_CONVERSATIONS: Final = 20
-"""With fewer conversations there is no interval."""
+MIN_CONVERSATIONS: Final = 20  # with fewer conversations there is no interval
 
 _SHARES: Final = ("accuracy", "macro_f1", "weighted_f1", "unreadable")
 _CAUSES: Final = {
@@ -42,12 +39,7 @@ _CAUSES: Final = {
     "told_unmarked": ("exact", "_unmarked"),
 }
 """For each number of a row, the score and the answers that it is the mean of."""
-_SAID: Final = {
-    "macro_f1": "macro F1",
-    "weighted_f1": "weighted F1",
-    "exact": "exact match",
-    "f1": "F1",
-}
+_SAID: Final = {"macro_f1": "macro F1", "weighted_f1": "weighted F1", "exact": "exact match", "f1": "F1"}
 """Their names in notes."""
 _NAN: Final = float("nan")
 _ROUNDING: Final = 1e-12
@@ -64,30 +56,10 @@ def recognition_tables(
 ) -> dict[str, pd.DataFrame]:
     """Score recognised emotions, overall, by speaker, by experiencer, by perceiver and by pairs.
 
-    Parameters
-    ----------
-    answers
-        Columns ``NEEDED``, one row an answer that was read; refused, empty and failed ones are missing, not wrong.
-        ``narrative_id`` is ``conversation:turn``; ``gold`` the corpus' label; ``predicted`` the label that was read, or
-        None; ``identity`` the speaker's own, empty if the corpus has none; ``in_group`` null at baselines. Not
-        modified.
-    seed
-        The run's; draws depend only on it, the dimension and the variant.
-    labels
-        All labels, in the order to report; None for those that occur or were given, sorted.
-    n_draws
-        Resamples of the conversations; 0 for no interval.
-
-    Returns
-    -------
-    dict
-        ``recognition``, ``recognition_labels`` and ``recognition_confusion``, unrounded.
-
-    Raises
-    ------
-    ValueError
-        If a column or a gold label is missing, a label is not among ``labels``, or ``confidence`` is not between 0 and
-        1.
+    ``answers`` has one row an answer that was read; refused, empty and failed ones are missing, not wrong.
+    ``narrative_id`` is ``conversation:turn``; ``gold`` the corpus' label; ``predicted`` the label that was read, or
+    None; ``identity`` the speaker's own, empty if the corpus has none; ``in_group`` null at baselines. Draws depend
+    only on ``seed``, the dimension and the variant.
 
     Notes
     -----
@@ -138,19 +110,8 @@ def recognition_tables(
 def cause_table(answers: pd.DataFrame, *, seed: int, n_draws: int = 2_000, confidence: float = 0.95) -> pd.DataFrame:
     """Score the causes that a model named, overall, by speaker, by experiencer, by perceiver and by pairs.
 
-    Parameters
-    ----------
-    answers
-        Columns ``CAUSES_NEEDED``, one row an answer that was read, as for :func:`recognition_tables`: ``marked``,
-        whether people marked a cause; ``exact`` and ``f1``, agreement with what they marked, NaN for an answer without
-        a word. Not modified.
-    seed, n_draws, confidence
-        See :func:`recognition_tables`; intervals are computed in the same way.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``RECOGNITION_CAUSES``, unrounded.
+    ``answers`` as for :func:`recognition_tables`, with ``marked``, whether people marked a cause, and ``exact`` and
+    ``f1``, agreement with what they marked, NaN for an answer without a word. Intervals are computed in the same way.
 
     Notes
     -----

@@ -19,7 +19,7 @@ from audit.errors import ConfigError
 from audit.report.task_words import TaskWords, delta_of_measures
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tasks.measures.choose import Wanted
+from audit.tasks.measures.base import Wanted
 from audit.tasks.publishing import on_run
 from audit.tasks.recognition.corpus import Corpus, keep_corpus, read_corpus, read_replies
 from audit.tasks.recognition.scorer import CAUSES, CauseSpans, EmotionRecognition
@@ -51,11 +51,7 @@ class Recognition(WrittenTexts):
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> Mapping[str, pd.DataFrame]:
-        """Return tables of how well the model did, overall, by speaker, experiencer, perceiver and pairs.
-
-        For ``replies`` and ``values`` see :meth:`audit.tasks.reply.written.WrittenTexts.tables`; ``seed`` is of the
-        resamples.
-        """
+        """Return tables of how well the model did, overall, by speaker, experiencer, perceiver and pairs."""
 
     def plan(self, config: AuditConfig) -> Plan:
         """Read everything that the prompts are made of. Reject stimuli that are no conversations."""

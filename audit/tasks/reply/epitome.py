@@ -28,15 +28,9 @@ def epitome_table(
 ) -> pd.DataFrame:
     """Describe which mechanisms replies show, in each dimension: ``tables.EPITOME``.
 
-    Parameters
-    ----------
-    replies
-        Columns of ``tables.REPLIES``. Not modified.
-    levels
-        By source of the levels, ``classifier`` or ``judge``: one column a mechanism, indexed by ``prompt_index``, with
-        the level from 0 to 2 or a score between two levels; NaN if the reply was not scored. Not modified.
-    reference
-        By narrative and mechanism, the level of a reply by people.
+    ``levels`` has, by source (``classifier`` or ``judge``), one column a mechanism, indexed by ``prompt_index``, with
+    the level from 0 to 2 or a score between two levels; NaN if the reply was not scored. ``reference`` has the level of
+    a reply by people, by narrative and mechanism.
 
     Notes
     -----

@@ -23,11 +23,7 @@ def rows_to_draw(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def draw_measures(tables: Mapping[str, pd.DataFrame], *, confidence: float) -> dict[str, Figure]:
-    """Draw the figures of a run of replies that its tables allow, by name.
-
-    Names are ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``. Empty figures are left out, and so
-    are measures without a standardised δ.
-    """
+    """Draw ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``, as far as the tables allow."""
     titles = dict(zip(tables["measures"]["measure"], tables["measures"]["title"], strict=True))
     texts = tables["stage_texts"]
     figures: dict[str, Figure] = {}

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pandas as pd
 from markupsafe import Markup
 
 from audit.report.dimensions import Limit
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.effect_size import reach_in_sd
 from audit.report.manifest import ManifestView
-from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_rounded_interval
 from audit.report.results import Results
 from audit.report.run_page import led_by, source_of
 from audit.report.section import Card, Paragraph, bullets, paragraph, present
@@ -22,52 +23,43 @@ from audit.report.sentences import LIMITS
 from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, ShortAnswer, Summary, summary
 from audit.report.task_words import TaskWords
 from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_words, worded
-from audit.tables.formatting import OF_GROUPS_AND_MODELS, capital, count, coverage, either, plural, unsigned
+from audit.tables.formatting import (
+    OF_GROUPS_AND_MODELS,
+    brief,
+    capital,
+    count,
+    coverage,
+    dimension_title,
+    either,
+    plural,
+    printable,
+    unsigned,
+)
 
-_SHOWN_GAPS: Final = 5
-"""Most gaps named in an answer; the table has the others."""
+_SHOWN_GAPS: Final = 5  # most gaps named in an answer; the table has the others
 _FREE: Final = "echo_free"
 _CLAIMS: Final = {
     "groups": " between groups", "pairs": " in these pairs of words",
-    "uncontrolled": ", which repeated words alone could make,",
+    "uncontrolled": ", which repeated words alone could cause,",
 }  # fmt: skip
 """What a found gap is between, to follow "a gap"."""
-_OF_RUN: Final = {"accepted", "unfinished"}
-"""Reasons why a whole run has no verdict."""
-_OF_ZERO: Final = {"holds_zero", "not_corrected"}
-"""Reasons why a gap that could have been found was not."""
-Measures = Mapping[str, PlacedRow]
-"""The measures by name, for their titles and units."""
+_OF_RUN: Final = {"accepted", "unfinished"}  # reasons why a whole run has no verdict
+_OF_ZERO: Final = {"holds_zero", "not_corrected"}  # reasons why a gap that could have been found was not
+Measures = Mapping[str, PlacedRow]  # the measures by name, for their titles and units
 
 
 @dataclass(frozen=True, slots=True)
 class CombinedVerdict:
-    """The verdicts on all measures of one dimension and variant, combined.
+    """The verdicts on all measures of one dimension and variant, combined."""
 
-    Attributes
-    ----------
-    kind
-        For the style sheet.
-    lead
-        What was tested, and what limits it.
-    found
-        The verdicts that are a gap, smallest p first.
-    n_tested, n_untested
-        Measures with and without a verdict.
-    n_alike
-        Measures not told apart from invented groups.
-    claims
-        What the found gaps are between; see :class:`audit.statistics.verdict.Verdict`.
-    """
-
-    kind: str
+    kind: str  # for the style sheet
     words: str
-    lead: Markup
-    found: tuple[PlacedRow, ...] = ()
-    n_tested: int = 0
-    n_untested: int = 0
-    n_alike: int = 0
-    claims: frozenset[str] = frozenset()
+    lead: Markup  # what was tested, and what limits it
+    found: tuple[PlacedRow, ...] = ()  # the verdicts that are a gap, smallest p first
+    n_tested: int = 0  # measures with a verdict
+    n_untested: int = 0  # measures without one
+    n_alike: int = 0  # measures not told apart from invented groups
+    claims: frozenset[str] = frozenset()  # what the found gaps are between; see audit.statistics.verdict.Verdict
 
     @property
     def counted(self) -> str:
@@ -77,17 +69,7 @@ class CombinedVerdict:
 
 
 class Replied:
-    """One dimension and variant of a run of replies.
-
-    Parameters
-    ----------
-    own
-        Its results.
-    anchor
-        Of its part of the page.
-    measures
-        The measures by name, for their titles and units.
-    """
+    """One dimension and variant of a run of replies; ``anchor`` is that of its part of the page."""
 
     def __init__(self, own: Results, anchor: str, measures: Measures) -> None:
         self.own, self.title, self.anchor, self._measures = own, own.title, anchor, measures
@@ -146,7 +128,7 @@ def summary_of_replies(
         n = largest.number("n_narratives_asked")
         about = Markup("{} {}").format(show(largest, "n_narratives_asked", count), either(n, one, more))
     # It was asked even if it refused.
-    asked = Markup("<bdi>{}</bdi>{} was asked to be a certain person and to {}.").format(
+    asked = Markup("<bdi>{}</bdi>{} was asked to speak as one person and to {}.").format(
         view.model, led_by(view), Markup(words.to).format(about)
     )
     verdicts = [each.verdict for each in written]
@@ -168,7 +150,7 @@ def _size(written: Sequence[Replied], words: TaskWords) -> Markup:
         return Markup("")
     row, own = max(sized, key=lambda each: abs(each[0].number("delta_sd")))
     several = len({each.title for each in written}) > 1
-    return Markup("the largest that is found, {}{}, is {} times the spread (SD) of that measure over all {}.").format(
+    return Markup("the largest gap found, {}{}, is {} times the spread (SD) of that measure over all {}.").format(
         own.name_of(row),
         Markup(" (<bdi>{}</bdi>)").format(own.title) if several else "",
         show(row, "delta_sd", lambda value: unsigned(abs(value))),
@@ -198,7 +180,7 @@ def _not_concluded(verdicts: Sequence[CombinedVerdict], *, words: TaskWords, lim
     if any(verdict.kind in ("undecided", "absent") for verdict in verdicts):
         yield NO_GAP
     elif any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
-        yield "that measures in which no gap is found have none"
+        yield "that measures without a gap found have none"
     if any(verdict.n_alike for verdict in verdicts):
         yield NO_GROUPS
     if any("pairs" in verdict.claims for verdict in verdicts):
@@ -206,17 +188,14 @@ def _not_concluded(verdicts: Sequence[CombinedVerdict], *, words: TaskWords, lim
     if any("uncontrolled" in verdict.claims for verdict in verdicts):
         yield NOT_THE_GROUPS
     yield words.no_better
-    yield "that a measure is empathy"
+    yield "that a measure is empathy itself"
     yield OF_GROUPS_AND_MODELS
 
 
 def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float) -> CombinedVerdict:
-    """Combine the verdicts on measures: which show a gap, between what, and why the others do not.
-
-    Nothing is decided here; see :mod:`audit.statistics.verdict`.
-    """
+    """Combine the verdicts on measures: which show a gap, between what, and why the others do not."""
     if not rows:
-        return CombinedVerdict("absent", str(worded(None).words), Markup("Make the run's report again to get one."))
+        return CombinedVerdict("absent", str(worded(None).words), Markup("To get one, make the report again."))
     tested = [row for row in rows if row["code"] not in ("no_verdict", "no_estimate")]
     if not tested:
         of_run = {code for row in rows for code in preventing_codes(row)} & _OF_RUN
@@ -231,10 +210,10 @@ def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float
     if n_untested:
         lead += Markup("; {} more could not be tested").format(count(n_untested))
     if any(row["control"] == _FREE for row in tested):
-        lead += Markup(". δ counts only pairs described in different words, where a measure allows it")
+        lead += Markup(". δ counts only pairs described in different words, if a measure allows it")
     claims = frozenset(str(row["claim"]) for row in found)
     if "pairs" in claims:
-        lead += Markup(". In these pairs of words alone: {}").format(
+        lead += Markup(". In these pairs of words only: {}").format(
             "; ".join(dict.fromkeys(str(row["why_pairs"]) for row in found if row["claim"] == "pairs"))
         )
     if "uncontrolled" in claims:
@@ -249,10 +228,24 @@ def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float
     if found:
         return CombinedVerdict("gap", _words(found), lead + ".", tuple(found), *counts, claims)
     reach = reach_in_sd(tested, level=coverage(confidence))
-    said = Markup("{}. That none is found does not mean that there is none{}.").format(lead, reach)
+    said = Markup("{}. No gap was found, but there may still be one{}.").format(lead, reach)
     by_zero = all(set(preventing_codes(row)) <= _OF_ZERO for row in open_ones)
     words = capital(NOT_TOLD_APART) if len(alike) == len(tested) else "No gap is found" if by_zero else "Undecided"
     return CombinedVerdict("undecided", words, said, (), *counts)
+
+
+def verdict_lines_of_measures(verdicts: pd.DataFrame, measures: pd.DataFrame, *, confidence: float) -> Iterator[str]:
+    """Yield lines for a terminal on what was decided, as the page says it, and the verdict on each gap found."""
+    named = {str(row["measure"]): row for row in rows_of(measures, "measures")}
+    every = rows_of(verdicts, "verdicts")
+    keys = dict.fromkeys((str(row["dimension"]), str(row["variant"])) for row in every)
+    for dimension, variant in keys:
+        own = [row for row in every if (row["dimension"], row["variant"]) == (dimension, variant)]
+        found = combined(own, named, confidence=confidence)
+        where = f"{dimension_title(dimension)} ({printable(brief(variant))})"
+        yield f"verdict: {where}: {found.words}{found.counted}. {found.lead.striptags()}"
+        for row in found.found:
+            yield f"  {_named(row, named)}: {worded(row).words.striptags()}."
 
 
 def _words(found: Sequence[PlacedRow]) -> str:

@@ -46,30 +46,10 @@ def measure_tables(
 ) -> dict[str, pd.DataFrame]:
     """Estimate the gap of each measure in each dimension.
 
-    Parameters
-    ----------
-    replies
-        Columns of ``tables.REPLIES``, one row a prompt. Not modified.
-    outcomes
-        The measures, in the order of the tables.
-    seed
-        Seeds, with the names of dimension and variant, the draws of each: all measures share their sign flips.
-    settings
-        As for ratings; the margin and what plans a study are in points, and not used.
-    valence, clusters
-        See :func:`~audit.statistics.analysis.analyse`.
-    conversation_of
-        Maps a narrative to its conversation; None if narratives are no utterances.
-    repetition
-        Separates repeated words from groups; sets of invented groups are in ``controls`` and in no other table.
-    limits
-        What limits verdicts besides the numbers of the measures.
-
-    Returns
-    -------
-    dict
-        ``verdicts``, ``gap``, ``controls``, ``families``, ``cells`` and ``reply_outcomes``, unrounded. What cannot be
-        estimated is a row of NaN with a note.
+    ``seed`` seeds, with the names of dimension and variant, the draws of each: all measures share their sign flips. Of
+    ``settings``, the margin and what plans a study are in points, and not used. ``conversation_of`` maps a narrative to
+    its conversation. ``repetition`` separates repeated words from groups; sets of invented groups are in ``controls``
+    and in no other table. What cannot be estimated is a row of NaN with a note.
 
     Notes
     -----
@@ -153,11 +133,7 @@ def family_of(row: Mapping[str, Any]) -> tuple[str, str, bool]:
 def remarks_on_replies(
     replies: pd.DataFrame, *, source: str, files: Mapping[str, str], scorers: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Remark]:
-    """Yield what limits the gaps of measures.
-
-    ``source`` is that of the narratives. ``files`` holds the SHA-256 of the files of the model that wrote the replies,
-    and ``scorers`` those of each scorer's model.
-    """
+    """Yield what limits the gaps of measures."""
     conversation_of = told_apart_by(source)
     for (dimension, variant), own in replies.groupby(["dimension", "variant"], observed=True, sort=False):
         between = own.loc[own["in_group"].notna().to_numpy()]
@@ -182,8 +158,8 @@ def remarks_on_replies(
                 str(dimension),
                 str(variant),
                 "few_narratives",
-                f"Each δ comes from {plural(n_units, kind)}: its interval depends on how these few differ, and "
-                f"assumes that gaps are roughly normally distributed over {kind}s.",
+                f"Each δ comes from only {plural(n_units, kind)}. Its interval rests on how these differ, and assumes "
+                f"that gaps are roughly normally distributed over {kind}s.",
             )
     weights = weights_of(files)
     for scorer, own_files in scorers.items():
@@ -192,8 +168,8 @@ def remarks_on_replies(
                 "",
                 "",
                 "own_scorer",
-                f"The model that took {scorer} is the one that wrote the replies: its numbers say how the model sees "
-                "its own words.",
+                f"The model that scored {scorer} also wrote the replies. Its scores show how the model sees its own "
+                "words.",
             )
 
 

@@ -33,22 +33,10 @@ def measures_of(
     scores: pd.DataFrame,
     counts: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
 ) -> tuple[pd.DataFrame, list[Outcome]]:
-    """Describe all measures of a run, absent ones included, and collect their values.
+    """Describe all measures of a run, absent ones included (``MEASURES``, real groups), and collect their values.
 
-    Parameters
-    ----------
-    manifest
-        With ``scorers``, ``absent`` and ``diversity``; see :func:`audit.tasks.reply.scoring.score_replies`.
-    replies, scores
-        Columns of ``tables.REPLIES`` and ``SCORES``. Not modified.
-    counts
-        What each scorer counted, if known; see :class:`audit.tasks.measures.base.Counting`.
-
-    Returns
-    -------
-    tuple
-        ``tables.MEASURES``, for replies to real groups; and the outcomes for
-        :func:`audit.tasks.reply.gaps.measure_tables`, for all replies.
+    The outcomes, for :func:`audit.tasks.reply.gaps.measure_tables`, are of all replies. ``counts`` is what each scorer
+    counted, if known; see :class:`audit.tasks.measures.base.Counting`.
     """
     of_groups = without_dimensions(replies, manifest.placebo)
     asked = of_groups["prompt_index"].to_numpy()
@@ -88,8 +76,7 @@ def of_raters(given: Mapping[str, pd.Series]) -> list[Outcome]:
 
 
 def levels_of(scorers: Mapping[str, Scored], values: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return EPITOME's levels by source, ``classifier`` or ``judge``, for
-    :func:`audit.tasks.reply.epitome.epitome_table`.
+    """Return EPITOME's levels by source, ``classifier`` or ``judge``, for the table of mechanisms.
 
     ``values`` has one column a measure, indexed by ``prompt_index``. A judge's criterion counts as the mechanism of the
     same name if its scale is EPITOME's.

@@ -17,7 +17,7 @@ from audit.report.dimensions import RemarkLike, keys_of, limits_by_text, note_on
 from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rounded, show, show_sum
 from audit.report.page import isolated, prose
-from audit.report.results import Results
+from audit.report.results import Results, with_absent
 from audit.report.run_page import answer_section, asked_section, page_section, render_run
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
 from audit.report.sentences import LIMITS
@@ -27,30 +27,19 @@ from audit.report.task_words import TaskWords
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.verdicts import next_step, worded
 from audit.runs.manifest import Manifest
-from audit.tables.formatting import (
-    brief,
-    capital,
-    count,
-    either,
-    fixed,
-    plural,
-    unsigned,
-)
+from audit.tables.formatting import brief, capital, count, either, fixed, plural, unsigned
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.first_screen import Measures, Replied, summary_of_replies
 from audit.tasks.reply.page_sections import topic_sections
 
-_SHOWN_NARRATIVES: Final = 4
-"""Narratives of each dimension with replies to read on the page."""
-_SHOWN_REPLIES: Final = 6
-"""Replies to each of them, half in-group and half out-group."""
-_MAX_CELLS: Final = 4_000
-"""Most means of pairs on the page: each takes a hundred bytes, and nobody reads more."""
+_SHOWN_NARRATIVES: Final = 4  # narratives of each dimension with replies to read on the page
+_SHOWN_REPLIES: Final = 6  # replies to each of them, half in-group and half out-group
+_MAX_CELLS: Final = 4_000  # most means of pairs on the page: each takes a hundred bytes, and nobody reads more
 _MAX_GROUPS: Final = 1_000
-_BETTER: Final = {"higher": "higher is better", "lower": "lower is better", "neither": "no way is better"}
-_OF_GROUPS: Final = "Intervals are for their own row; the corrected p (Holm) is for the groups of one measure."
+_BETTER: Final = {"higher": "higher is better", "lower": "lower is better", "neither": "neither is better"}
+_OF_GROUPS: Final = "Each interval is for its own row. The corrected p (Holm) is for the groups of one measure."
 _prose: Final = partial(prose, "audit.tasks.reply:prose")
 
 
@@ -77,23 +66,12 @@ def render_replies(
 ) -> str:
     """Render the report of one run of replies, as HTML that can be encoded as UTF-8.
 
-    Parameters
-    ----------
-    manifest
-        See :func:`~audit.report.manifest.view_manifest` for the entries that are needed.
-    tables
-        The tables of ``tables.REPLY_TABLES`` by name, indexed from 0 as they are written.
-    figures
-        SVG by name: ``measures-<dimension>-<variant>`` and ``texts-<dimension>-<variant>``. Missing ones are left out.
-    replies, values
-        Columns of ``tables.REPLIES``; and one column a measure, indexed by ``prompt_index``. The replies to read are
-        drawn from them.
-    narratives
-        Texts by identifier; an unknown one is shown by its identifier.
+    The replies to read are drawn from ``replies`` and ``values``, which has one column a measure, indexed by
+    ``prompt_index``. A narrative without a text is shown by its identifier.
     """
     task = manifest.task
     view = view_manifest(manifest, rated=False, shown=_told(manifest))
-    known = {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in REPLY_TABLES.items()}
+    known = with_absent(tables, REPLY_TABLES)
     results = Results(known, REPLY_TABLES, view.confidence, figures)
     measures = {str(row["measure"]): row for row in results.rows("measures")}
     keys = sorted(dict.fromkeys(keys_of(known["gap"])), key=lambda key: key[0] == OVERALL)
@@ -123,7 +101,7 @@ def render_replies(
         page_section(
             "measures", "Measures", "What was measured",
             results.table(
-                "measures", "The measures, what took them, and their mean over all replies, baselines included",
+                "measures", "The measures, their scorers, and their mean over all replies including baselines",
                 *_OF_MEASURES,
                 rows=[row for row in measures.values() if row["status"] != "absent"],
             ),
@@ -174,39 +152,42 @@ def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
     measure = ShownColumn("measure", lambda row: unit.format(each.name_of(row), each.unit_of(row)))
     yield own.picture(
         f"measures-{suffix}",
-        "δ of each measure of single replies, in standard deviations of the measure among replies, so that units can "
-        "stand beside each other. A filled mark is a gap that is found. A measure without a δ is in the table alone.",
+        "δ of each measure of single replies, in standard deviations of the measure over replies, so that measures "
+        "can be "
+        "compared. A filled mark is a gap that was found. A measure without a δ is only in the table.",
         alt=f"δ of each measure, {each.title}. Its numbers are below.",
     )
     yield own.table(
-        "verdicts", "what was decided of each measure, and the estimate that decides, in its own unit",
+        "verdicts", "the verdict on each measure, and the estimate it uses, in the measure's unit",
         measure, ShownColumn("verdict", lambda row: worded(row).words, words=True), "delta", "ci_low", "p_adjusted",
-        _IN_SD, "n_narratives", ShownColumn("to decide", next_step, words=True),
+        _IN_SD, "n_narratives", ShownColumn("what next", next_step, words=True),
     )  # fmt: skip
     yield own.table(
-        "gap", "δ of each measure, in its own unit; these identities, any such narratives",
+        "gap", "δ of each measure, in its own unit. Intervals cover narratives like these, for exactly these "
+               "identities",
         measure, "delta", "ci_low", "p", "p_adjusted", _IN_SD,
         out_of("narratives", "n_narratives", "n_narratives_asked"), "n_answers", "n_missing", "estimator", "note",
         rows=each.narrow,
     )  # fmt: skip
     controls = own.table(
         "controls",
-        "δ of each measure by what perceiver and experiencer have in common, and of invented groups, of which the "
-        "model can know nothing",
+        "δ of each measure by which pairs are counted, and δ of invented groups, about which the model cannot know "
+        "anything",
         *measure_controls(each.name_of),
         rows=estimable(own.rows("controls")),
     )
     yield section("Groups or repeated words?", controls, look="folded")
     wide = own.table(
-        "gap", "δ of each measure; any such identities, any such narratives. p is not corrected",
+        "gap", "δ of each measure. Intervals cover narratives and groups like these. p is not corrected",
         measure, "delta", "ci_low", "p", _IN_SD, "note",
         rows=[row for row in each.headlines("narratives_and_terms") if math.isfinite(row.number("se"))],
     )  # fmt: skip
-    yield section("The same gaps, speaking of any such identities too", wide, look="folded")
+    yield section("The same gaps, with intervals that cover other groups, too", wide, look="folded")
     yield own.table(
         "reply_outcomes",
-        "what became of the replies. Cut: at the most tokens, and scored as far as they go. Refused, empty, in another "
-        "script or failed: in no measure but their own",
+        "what happened to the replies. Cut: reached the token limit, and scored up to there. Refused, empty, in "
+        "another "
+        "script or failed: not in any measure but their own",
         ShownColumn("pairs", lambda row: str(row["pairs"]).replace("_", "-")),
         "n_prompts", *(f"n_{status.value}" for status in ReplyStatus), "mean_tokens",
     )  # fmt: skip
@@ -221,14 +202,14 @@ def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
     shown = _chosen(each, groups, room=int(_MAX_GROUPS * share))
     about = f"{_OF_GROUPS} {_left_out(len(shown), len(groups), 'families')}"
     yield section(
-        "Each group's own gap, beyond how it is with others, measure by measure",
+        "Each group's own gap, by measure",
         Paragraph(Markup(about), "small"), *shown, look="folded",
     ) if shown else None  # fmt: skip
     means = {name: _matrix(rows) for name, rows in _by_measure(cells).items()}
     shown = _chosen(each, means, ", perceivers in rows", room=int(_MAX_CELLS * share))
     about = _left_out(len(shown), len(means), "cells")
     yield section(
-        "Mean of each pair, measure by measure", paragraph(Markup(about), "small"), *shown, look="folded"
+        "Mean of each pair, by measure", paragraph(Markup(about), "small"), *shown, look="folded"
     ) if shown else None  # fmt: skip
 
 
@@ -301,7 +282,7 @@ def _counted(row: PlacedRow) -> Markup:
             ("n_refused", "{} declined", count),
             ("n_unparseable", "{} unreadable", count),
             ("n_failed", "{} failed", count),
-            ("n_inexact", "{} known too inexactly", count),
+            ("n_inexact", "{} too inexact", count),
             ("mean_mass", "mean number mass {}", unsigned),
         )
         if math.isfinite(row.number(name)) and (name != "n_inexact" or row.number(name) > 0)
@@ -315,9 +296,9 @@ def _taken_by(row: PlacedRow) -> Markup:
 
 _IN_SD: Final = ShownColumn("δ in SD", lambda row: show(row, "delta_sd", rounded(row, "sd_ci_low", "sd_ci_high")))
 _OF_MEASURES: Final[tuple[Named, ...]] = (
-    ShownColumn("measure", lambda row: row["title"]), "unit", ShownColumn("taken by", _taken_by, words=True),
-    ("source", "formula"), said("better", "better", _BETTER), out_of("replies with a number", "n_scored", "n_replies"),
-    "mean", "sd", ShownColumn("of the scorer", _counted, words=True),
+    ShownColumn("measure", lambda row: row["title"]), "unit", ShownColumn("scorer", _taken_by, words=True),
+    ("source", "formula"), said("better", "better", _BETTER), out_of("replies with a score", "n_scored", "n_replies"),
+    "mean", "sd", ShownColumn("not or partly scored", _counted, words=True),
 )  # fmt: skip
 """Columns of the measures."""
 

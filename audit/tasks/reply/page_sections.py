@@ -17,45 +17,49 @@ from audit.tables.shared import OVERALL
 _PARTS = {
     "all": "all answers",
     "speaker": "said by",
-    "experiencer": "told to be said by",
+    "experiencer": "attributed to",
     "perceiver": "read by",
     "pairs": "pairs",
 }
 """How answers to an utterance are grouped, in words for the reader."""
 _OF_RECOGNITION: Final = Markup(
-    "An answer without a readable label is wrong, and counted as unreadable. Intervals are from resampled "
-    "conversations. Speakers' own identities are those of the corpus: their utterances differ in what there is to "
-    "recognise, too. The corpus' label is one reading; people who label conversations often disagree."
+    "An answer without a readable label counts as wrong, and as unreadable. Intervals come from resampled "
+    "conversations. Speakers' identities are those of the corpus: their utterances also differ in what there is to "
+    "recognise. The label of the corpus is one reading; people who label conversations often disagree."
 )
 _OF_CAUSES: Final = Markup(
-    "<em>Marked</em> are the answers about utterances of which people marked words as the cause; of the others an "
-    "answer is right that says that nothing said is the cause. Answers without a word are in no number. Intervals are "
-    "from resampled conversations. Speakers' own identities are those of the corpus: their utterances differ in what "
-    "there is to find, too. The marked words are one choice of where a cause begins and ends."
+    "<em>Marked</em>: answers about utterances in which people marked words as the cause. For the others, the right "
+    "answer is that nothing said is the cause. Answers without a word are not counted. Intervals come from resampled "
+    "conversations. Speakers' identities are those of the corpus: their utterances also differ in what there is to "
+    "find. "
+    "The marked words are one choice of where a cause begins and ends."
 )
 _OF_PEOPLE: Final = Markup(
-    "δ of people's scores stands with the measures of each dimension above, as <em>people: …</em>. It is of the "
-    "replies that were rated, a sample."
+    "δ of people's scores is listed with the measures of each dimension above, as <em>people: …</em>. It covers only "
+    "the "
+    "sample of replies that people rated."
 )
 _OF_ORDER: Final = Markup(
-    "Narratives are resampled as a whole, since replies to one are not independent. That a measure orders replies as "
-    "people do says nothing about its δ. α is of ordinal scores; it is low where raters disagree, and where all "
-    "replies are alike."
+    "Whole narratives are resampled, because replies to the same narrative are not independent. If a measure ranks "
+    "replies as people do, that says nothing about its δ. α is for ordinal scores. It is low if raters disagree, and "
+    "also "
+    "if all replies are alike."
 )
 _OF_JUDGE: Final = Markup(
-    "Some replies were judged again, their text unchanged, as replies to every experiencer. What the judge then scores "
-    "differently is the judge's, not the reply's."
+    "Some replies were judged again with unchanged text, as replies to every experiencer. Differences in these scores "
+    "come from the judge, not from the reply."
 )
 _OF_JUDGED: Final = Markup(
-    "δ of a judged measure holds the judge's own gap, too: hold the two against each other. Effects of single "
-    "experiencers cancel in δ, and not in the means of pairs."
+    "δ of a judged measure includes the judge's own gap: compare the two. Effects of single experiencers cancel in δ, "
+    "but "
+    "not in the means of pairs."
 )
 
 
 def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Section]:
     """Yield a section for each topic beside the measures; ``titles`` names each measure."""
     recognition = results.table(
-        "recognition", "Accuracy and macro F1, of all answers and by whose they are",
+        "recognition", "Accuracy and macro F1, for all answers and by whose they are",
         _ANSWERS, "dimension", "accuracy", "accuracy_low", "macro_f1", "macro_f1_low", "unreadable",
         ("n", "answers, n"), ("n_narratives", "utterances"), "note",
     )  # fmt: skip
@@ -71,7 +75,7 @@ def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Sect
             Paragraph(_OF_RECOGNITION, "small"), section("Label by label", labels, look="folded"),
         )  # fmt: skip
     causes = results.table(
-        "recognition_causes", "Exact match and F1 of words, of all answers and by whose they are",
+        "recognition_causes", "Exact match and F1 of words, for all answers and by whose they are",
         _ANSWERS, "dimension", ("exact", "exact match"), "exact_low", "f1", "f1_low",
         ("exact_marked", "exact, marked"), ("f1_marked", "F1, marked"), ("told_unmarked", "said none, unmarked"),
         ("n", "answers, n"), ("n_narratives", "utterances"), "note",
@@ -79,7 +83,7 @@ def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Sect
     if causes:
         yield page_section("causes", "Causes", "How well causes are found", causes, Paragraph(_OF_CAUSES, "small"))
     agreement = results.table(
-        "agreement", "How far raters agree",
+        "agreement", "How well raters agree",
         "question", "alpha", "ci_low", "n_raters", ("n_items", "replies with two or more"), "n_narratives", "n_scores",
         "note",
     )  # fmt: skip
@@ -90,7 +94,7 @@ def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Sect
         measure = _measure("measure", titles)
         correlated = ("rho", "rho_low", "tau", "tau_low", ("n", "replies"), "n_narratives", "note")
         ordered = results.table(
-            "human_correlations", "How far each measure orders replies as people's mean scores do",
+            "human_correlations", "How well each measure ranks replies as people's mean scores do",
             "question", measure, *correlated, rows=pooled,
         )  # fmt: skip
         by_emotion = results.table(
@@ -106,13 +110,14 @@ def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Sect
     judge = present(
         results.table(
             "judge_gap",
-            "The same texts as replies to in-group minus to out-group experiencers of whoever wrote them, whom the "
-            "judge is not told",
+            "The same texts as replies to in-group minus out-group experiencers of their writer, who is not named to "
+            "the "
+            "judge",
             "dimension", judged, ("delta", "own gap, points"), "ci_low", "p", "n_narratives", "note",
             rows=[row for row in results.rows("judge_gap", scope="narratives") if row["headline"]],
         ),
         results.table(
-            "judge_effects", "The same texts as replies to each experiencer, against their mean over all",
+            "judge_effects", "The same texts as replies to each experiencer, compared with their mean over all",
             judged, "dimension", ("experiencer", "as a reply to"), ("effect", "effect, points"), "ci_low",
             "p_adjusted", "n_replies",
         ),
@@ -122,9 +127,9 @@ def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Sect
             "judge", "The judge", "The judge's own gap", Paragraph(_OF_JUDGE), *judge, Paragraph(_OF_JUDGED, "small")
         )
     labelled = any(row["n_labelled"] for row in results.rows("epitome"))
-    against = ", and whether it shows where people's reply to the narrative has it" if labelled else ""
+    against = ", and whether it does if the reply of people to the narrative does" if labelled else ""
     epitome = results.table(
-        "epitome", f"In how many replies each mechanism shows{against}",
+        "epitome", f"How many replies show each mechanism{against}",
         ShownColumn("mechanism", lambda row: str(row["mechanism"]).replace("_", " ")), "by", "dimension",
         ("share", "shown in"), "ci_low", "n_replies", "n_narratives",
         *(("precision", "recall", "f1", "accuracy") if labelled else ()),

@@ -25,8 +25,8 @@ from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tables.json_text import parse_json
 from audit.tables.replies import OWN_GAP_RATINGS, SCORED, SCORES
-from audit.tasks.measures.base import Counting, Reply, Scorer, measure_facts
-from audit.tasks.measures.choose import DIVERSITY, JUDGE, Wanted, wanted_scorers
+from audit.tasks.measures.base import Counting, Reply, Scorer, Wanted, measure_facts
+from audit.tasks.measures.choose import DIVERSITY, JUDGE, wanted_scorers
 from audit.tasks.measures.epitome import MECHANISMS
 from stimuli.files import read_file
 from stimuli.rubrics import load_rubric
@@ -42,39 +42,18 @@ _TOLD: Final = "the strategy or the prompt tells the model the emotion, so that 
 
 @dataclass(frozen=True)
 class Scoring:
-    """What scores a run's replies, as far as it is known before any model is loaded.
-
-    Attributes
-    ----------
-    wanted
-        In the configuration's order.
-    levels
-        EPITOME's levels of people's replies by narrative and mechanism; empty without ``measures.epitome.labels``.
-    counts_words
-        Whether the words of all replies are counted.
-    """
+    """What scores a run's replies, as far as it is known before any model is loaded."""
 
     wanted: tuple[Wanted, ...]
-    levels: dict[str, dict[str, int]]
-    counts_words: bool
+    levels: dict[str, dict[str, int]]  # EPITOME's levels of people's replies by narrative and mechanism
+    counts_words: bool  # whether the words of all replies are counted
 
 
-Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]
-"""A task's function that yields the scorers of a run."""
+Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]  # a task's function that yields its scorers
 
 
 def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) -> Scoring:
-    """Read everything that scoring depends on, so that errors show before the model is asked.
-
-    ``counts_words`` allows counting the words of all replies, if ``measures.names`` asks for that.
-
-    Raises
-    ------
-    ConfigError
-        If the run has no measures.
-    StimulusError
-        If a file of references, a lexicon, levels or rubrics cannot be used.
-    """
+    """Read everything that scoring depends on, so that errors show before the model is asked."""
     config = plan.config.measures
     if config is None:
         raise ConfigError("task=reply needs measures: give measures=default")
@@ -85,21 +64,8 @@ def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Man
     """Score the replies that lack scores. Return the manifest with the scorers.
 
     Missing replies are not scored: refused, empty, in another script or failed. A model's thinking, and turns that it
-    invents, are not part of the reply.
-
-    Parameters
-    ----------
-    folder
-        Entered. Holds all replies.
-    manifest
-        ``scorers`` gets for each scorer ``asked``, ``facts`` and ``measures``, and the judge's also ``own_gap``;
-        ``wanted`` those asked for, and ``absent`` why some could not be opened. The run is not complete while anything
-        is scored.
-
-    Raises
-    ------
-    ModelError
-        If a scorer exists and cannot be used. Scores of other scorers, and of an earlier one of its name, are kept.
+    invents, are not part of the reply. The run is not complete while anything is scored. After an error, scores of
+    other scorers, and of an earlier one of its name, are kept.
     """
     config = plan.config.measures
     assert config is not None
@@ -127,19 +93,9 @@ def _without(manifest: Manifest, name: str) -> Manifest:
 
 
 def _take(
-    wanted: Wanted,
-    again: int,
-    replies: pd.DataFrame,
-    plan: Plan,
-    folder: RunFolder,
-    manifest: Manifest,
-    *,
-    say: Say,
+    wanted: Wanted, again: int, replies: pd.DataFrame, plan: Plan, folder: RunFolder, manifest: Manifest, *, say: Say
 ) -> Manifest:
-    """Have one scorer score what it lacks. Return the manifest, with the scorer or why it could not be opened.
-
-    Scores of an earlier scorer of this name stay until the new one has been opened.
-    """
+    """Have one scorer score what it lacks; an earlier one's scores stay until the new one has been opened."""
     name = wanted.name
     taken = read_scorer(folder, name)
     same = taken.get("asked") == wanted.asked
@@ -176,10 +132,7 @@ def _take(
 def _left(
     plan: Plan, folder: RunFolder, name: str, again: int, taken: Mapping[str, Any]
 ) -> tuple[list[int], list[int]]:
-    """Return the shards that a scorer has not scored, and the dimensions that a judge has to judge again.
-
-    ``taken`` describes the scorer so far; if empty, it is another one, and no scores count.
-    """
+    """Return the shards and dimensions that a scorer has left; all if ``taken`` is empty: then it is another one."""
     done = folder.parts(SCORES, name).numbers() if taken else set()
     as_asked = taken and taken.get("own_gap", {}).get("n_narratives") == again
     judged = folder.parts(OWN_GAP_RATINGS).numbers() if as_asked else set()
@@ -213,10 +166,7 @@ def _levels(plan: Plan, config: MeasuresConfig) -> dict[str, dict[str, int]]:
 
 
 def scorers_of_replies(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
-    """Yield the scorers of replies to an experiencer.
-
-    Scorers of whether a reply names the emotion are absent if the model is told it.
-    """
+    """Yield the scorers of replies; those of whether one names the emotion are absent if the model is told it."""
     terms = dict.fromkeys(
         identity.term for d in plan.grid.dimensions for side in (d.perceivers, d.experiencers) for identity in side
     )
@@ -298,10 +248,7 @@ def _judge_again(
     *,
     say: Say,
 ) -> None:
-    """Ask for a judge's own gap in a dimension, and note how many narratives are left out as they name the experiencer.
-
-    A reply to one of these, shown as one to somebody else, would contradict its narrative.
-    """
+    """Ask for a judge's own gap; replies to narratives that name the experiencer are left out and counted."""
     from audit.tasks.reply.judge.own_gap import names_experiencer, own_gap_ratings, sample_replies
 
     dimension = plan.grid.dimensions[number]

@@ -10,7 +10,7 @@ from audit.asking.plan import Plan
 from audit.configuration.schema import MeasuresConfig, ReplyTask
 from audit.people.questions import Form
 from audit.report.task_words import TaskWords, delta_of_measures
-from audit.tasks.measures.choose import Wanted
+from audit.tasks.measures.base import Wanted
 from audit.tasks.reply.scoring import scorers_of_replies
 from audit.tasks.reply.written import WrittenTexts
 
@@ -28,12 +28,14 @@ class ReplyWriting(WrittenTexts):
     words = TaskWords(
         texts="replies",
         heading="What {} writes to in-group and out-group",
-        question="Does this model write differently to in-group and out-group?",
+        question="Does this model write differently to its own group?",
         to="write replies to {} by people of the same and of other groups",
         about=("account", "accounts"),
         no_better="which reply is better for whoever reads it",
-        asked="The model, given an identity, wrote a reply to somebody who tells what happened to them. "
-        + delta_of_measures(own="replies to one's own group", others="replies to others", do="write or get throughout")
+        asked="The model was given an identity and wrote replies to people who tell what happened to them. "
+        + delta_of_measures(
+            own="replies to one's own group", others="replies to others", do="always write or always get"
+        )
         + " It does not say which reply is better for the person who reads it.",
         gap="Intergroup gap in what is written",
         where="in what is written",

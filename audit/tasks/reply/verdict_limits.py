@@ -27,8 +27,8 @@ def unscored_remarks(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
         if name not in manifest.absent and (name not in manifest.scorers or left):
             yield on_run(
                 "unfinished",
-                f"{name} has not scored all replies yet: those that it has not count as without a number; the run's "
-                "command, given again, goes on.",
+                f"{name} has not scored all replies yet. Replies without its score count as missing. Give the same "
+                "command again to continue.",
             )
 
 

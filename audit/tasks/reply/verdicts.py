@@ -22,14 +22,20 @@ from audit.statistics.average_gaps import is_flat, limits_of_mean, overall_gaps,
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import DecidedGap, Place, gaps_of
 from audit.statistics.estimates import GapEstimate
-from audit.statistics.missing import estimate_refusal_gap
+from audit.statistics.missing import missing_rows
 from audit.statistics.outcome import DimensionAnalysis, Outcome, OutcomeAnalysis, n_differing
-from audit.statistics.remarks import COMPLETE_SHARE, FEW_NARRATIVES, MISSING_SHARE, REFUSAL_GAP, not_additive
+from audit.statistics.remarks import (
+    FEW_NARRATIVES,
+    are_few_complete,
+    are_many_missing,
+    not_additive,
+    refusals_differ,
+    unrated_identities,
+)
 from audit.statistics.verdict import Limits, Verdict, decide_verdicts
 from audit.tables.shared import OVERALL
 
-PEOPLE: Final = "people_"
-"""Prefix of the names of people's questions."""
+PEOPLE: Final = "people_"  # prefix of the names of people's questions
 _NO_SCALE: Final = (float("-inf"), float("inf"))
 
 
@@ -45,10 +51,7 @@ class MeasuredGaps:
 def measured_gaps(
     outcome: Outcome, found: OutcomeAnalysis, *, repetition: Repetition, settings: AnalysisSettings, sd: float
 ) -> MeasuredGaps:
-    """Return the input to the verdicts on a measure: its deciding gap in each dimension, and of their mean.
-
-    ``sd`` is the standard deviation of the measure over texts; NaN if it has none.
-    """
+    """Return a measure's deciding gap in each dimension and of their mean; ``sd`` is its SD over texts, or NaN."""
     scale = _NO_SCALE if outcome.scale is None else outcome.scale
     placebos = placebo_cubes(found.prompts, repetition)
     gaps: list[DecidedGap] = []
@@ -75,10 +78,7 @@ def measured_gaps(
 def measure_verdicts(
     measured: Iterable[MeasuredGaps], limits: Limits, settings: AnalysisSettings
 ) -> list[dict[str, Any]]:
-    """Decide about every measure; return rows of ``tables.VERDICTS``.
-
-    ``limits`` are those besides the measures' own numbers.
-    """
+    """Decide about every measure; return rows of ``tables.VERDICTS``."""
     every = list(measured)
     known = {place: set(codes) for place, codes in (limits.on_place or {}).items()}
     for each in every:
@@ -110,20 +110,23 @@ def _row(verdict: Verdict, sd: float) -> dict[str, Any]:
 
 
 def _codes(part: DimensionAnalysis, gap: DecidedGap, settings: AnalysisSettings) -> Iterator[str]:
-    """Yield codes of what limits a measure's gap, by the same bounds as for ratings."""
+    """Yield codes of what limits a measure's gap, by the bounds of :mod:`audit.statistics.remarks`."""
     cube = part.cube.without_baselines()
     n, n_lacking = int(np.count_nonzero(cube.expected)), int(np.count_nonzero(cube.lacking))
     if n_lacking == n:
         yield "nothing_rated"
         return
-    if n_lacking > MISSING_SHARE * n:
+    if are_many_missing(n_lacking, n):
         yield "many_missing"
-    there = ~np.isnan(cube.y)
-    if not (there.any(axis=(0, 2)).all() and there.any(axis=(0, 1)).all()):
+    if any(silent for _, silent in unrated_identities(cube)):
         yield "unrated_identity"
-    if np.count_nonzero(~cube.lacking.any(axis=(1, 2))) < COMPLETE_SHARE * len(cube.narrative_ids):
+    n_complete = int(np.count_nonzero(~cube.lacking.any(axis=(1, 2))))
+    if are_few_complete(n_complete, len(cube.narrative_ids)):
         yield "incomplete_narratives"
-    if _refusals_differ(part, settings):
+    refusals = next(
+        row for row in missing_rows(part.cube, confidence=settings.confidence) if row["outcome"] == "refused"
+    )
+    if refusals_differ(refusals):
         yield "refusal_gap"
     yield from _of_numbers(part, cube.y)
     if isinstance(gap.made, GapEstimate) and np.count_nonzero(~np.isnan(gap.made.by_narrative)) < FEW_NARRATIVES:
@@ -142,13 +145,3 @@ def _of_numbers(part: DimensionAnalysis, y: np.ndarray[Any, Any]) -> Iterator[st
     yield from (code for code, _ in not_additive(part.cube, found))
     if found.estimator == "mixed" and not isinstance(found.mixed, NotEstimableError) and not found.mixed.converged:
         yield "not_converged"
-
-
-def _refusals_differ(part: DimensionAnalysis, settings: AnalysisSettings) -> bool:
-    """Whether refusals of in-group and out-group texts differ significantly, and enough to matter."""
-    try:
-        made, with_any = estimate_refusal_gap(part.cube, confidence=settings.confidence)
-    except NotEstimableError:
-        return False
-    certain = made.n_narratives > 1 and not made.ci_low <= 0.0 <= made.ci_high
-    return bool(with_any.any() and certain and abs(made.delta) > REFUSAL_GAP)

@@ -31,7 +31,8 @@ from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, ReplyStatus
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
-from audit.tasks.measures.choose import JUDGE, Wanted
+from audit.tasks.measures.base import Wanted
+from audit.tasks.measures.choose import JUDGE
 from audit.tasks.publishing import on_run, on_thoughts, score_run_stages, unfinished, write_all
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
 from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks, unsure_measures
@@ -44,16 +45,13 @@ if TYPE_CHECKING:
 
 
 class WrittenTexts(Task[Plan]):
-    """The perceiver writes a text, and scorers take measures of it.
-
-    ``counts_words`` says whether the words of all texts are counted, if ``measures.names`` asks for that.
-    """
+    """The perceiver writes a text, and scorers take measures of it."""
 
     words: ClassVar[TaskWords]
     described: ClassVar[Mapping[str, Table]] = REPLY_TABLES
     collected = REPLIES
     compared_by = "measures"
-    counts_words: ClassVar[bool] = False
+    counts_words: ClassVar[bool] = False  # whether the words of all texts are counted, if measures.names asks for that
 
     @abstractmethod
     def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
@@ -69,11 +67,7 @@ class WrittenTexts(Task[Plan]):
     def tables(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
     ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
-        """Return the task's own tables, and remarks on them; by default none.
-
-        ``replies`` has columns of ``tables.REPLIES``, real groups only; ``values`` one column a measure, indexed by
-        ``prompt_index``. Not modified.
-        """
+        """Return the task's own tables, and remarks on them; by default none."""
         return {}, ()
 
     def plan(self, config: AuditConfig) -> Plan:
@@ -149,6 +143,7 @@ class WrittenTexts(Task[Plan]):
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import text_tables, texts_remarks
         from audit.tasks.reply.epitome import epitome_table
+        from audit.tasks.reply.first_screen import verdict_lines_of_measures
         from audit.tasks.reply.gaps import measure_tables
         from audit.tasks.reply.judge.gap import judged_tables
         from audit.tasks.reply.judge.own_gap import experiencer_effects
@@ -191,11 +186,7 @@ class WrittenTexts(Task[Plan]):
         if JUDGE not in manifest.scorers:  # left by a judge that the run no longer uses
             judged = judged.iloc[:0]
         tables |= judged_tables(
-            judged,
-            experiencer_effects(judged),
-            variant=manifest.prompt.variant,
-            seed=seed,
-            settings=settings,
+            judged, experiencer_effects(judged), variant=manifest.prompt.variant, seed=seed, settings=settings
         )
         own, own_remarks = self.tables(folder, manifest, of_groups, values)
         tables |= own
@@ -226,7 +217,8 @@ class WrittenTexts(Task[Plan]):
         )
         report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
         lines = _lines(tables["gap"], confidence=settings.confidence)
-        return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines)
+        said = tuple(verdict_lines_of_measures(tables["verdicts"], measures, confidence=settings.confidence))
+        return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
 
 def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
@@ -239,15 +231,17 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
         least = unsure.iloc[0]
         yield on_run(
             "judge_mass",
-            f"On average the judge gives a probability of only {least['mean_mass']:.2f} to answering with a number of "
-            f"the scale ({least['title']}): its scores say nothing of the rest of what it would write.",
+            f"The judge answers with a number of the scale with a probability of only {least['mean_mass']:.2f} on "
+            f"average "
+            f"({least['title']}). Its scores say nothing about its other answers.",
         )
     for dimension, n in taken.own_gap.left_out.items():
         if n:
             yield on_run(
                 "own_gap_left_out",
-                f"Of {dimension}, {plural(n, 'narrative')} cannot tell of the judge's own gap: they name whom each of "
-                "their replies is to, so that a reply cannot be shown as one to somebody else.",
+                f"{dimension}: {plural(n, 'narrative')} could not be used for the judge's own gap. They name the "
+                f"person "
+                "whom each reply is to, so a reply cannot be shown as a reply to someone else.",
             )
 
 

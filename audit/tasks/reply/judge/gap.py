@@ -39,31 +39,12 @@ class Effects(Protocol):
 
 
 def judged_tables(
-    judged: pd.DataFrame,
-    effects: Iterable[Effects],
-    *,
-    variant: str,
-    seed: int,
-    settings: AnalysisSettings,
+    judged: pd.DataFrame, effects: Iterable[Effects], *, variant: str, seed: int, settings: AnalysisSettings
 ) -> dict[str, pd.DataFrame]:
     """Estimate the judge's own gap, and its effect of each experiencer, by dimension and measure.
 
-    Parameters
-    ----------
-    judged
-        From :func:`audit.tasks.reply.judge.own_gap.own_gap_ratings`, for all dimensions. Not modified.
-    effects
-        Of the same ratings.
-    variant
-        The run's prompt variant.
-    seed, settings
-        See :func:`~audit.statistics.outcome.analyse_outcome`.
-
-    Returns
-    -------
-    dict
-        ``judge_gap`` and ``judge_effects``, unrounded; empty if nothing was judged again. The intervals of
-        effects are t intervals over narratives, and their p is corrected (Holm) for the experiencers.
+    Empty if nothing was judged again. The intervals of effects are t intervals over narratives, and their p is
+    corrected (Holm) for the experiencers.
     """
     gap: list[dict[str, Any]] = []
     if len(judged):

@@ -26,9 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.asking.elicitation.base import ElicitedRating
 from audit.errors import ConfigError
-from audit.tables.ratings import RATINGS
+from audit.tables.ratings import RATINGS, ElicitedRating
 from audit.tasks.measures.base import Reply
 from audit.tasks.reply.judge.rubric import RubricJudge
 from stimuli.errors import suggest
@@ -40,21 +39,10 @@ def sample_replies(
 ) -> list[Reply]:
     """Choose narratives at random, and of each the replies of all writers to one experiencer.
 
-    Parameters
-    ----------
-    replies
-        Scored ones of a reply run. Left out are those of other dimensions, blank ones, and those whose narrative names
-        the experiencer (see :func:`names_experiencer`): shown as one to somebody else it would contradict itself.
-    dimension
-        Replies to its unspecified experiencer are taken if a narrative has any, else those to one experiencer at
-        random.
-    n_narratives
-        All are taken if there are fewer.
-
-    Returns
-    -------
-    list
-        In the order of ``replies``.
+    Left out are replies of other dimensions, blank ones, and those whose narrative names the experiencer (see
+    :func:`names_experiencer`): shown as one to somebody else it would contradict itself. Replies to the dimension's
+    unspecified experiencer are taken if a narrative has any, else those to one experiencer at random. They keep their
+    order.
     """
     unspecified = {identity.term for identity in dimension.experiencers if identity.is_baseline}
     addressed: dict[str, set[str]] = {}
@@ -86,29 +74,9 @@ def names_experiencer(reply: Reply, dimension: Dimension) -> bool:
 def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dimension) -> pd.DataFrame:
     """Score each reply as one to every experiencer of a dimension, with its text unchanged.
 
-    Parameters
-    ----------
-    judge
-        Must be shown the experiencer.
-    replies
-        At most one for each narrative and perceiver, see :func:`sample_replies`.
-    dimension
-        Holds the perceivers that wrote the replies, and the experiencers to show.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.RATINGS``, one row for each measure, reply and experiencer. ``variant`` is the measure,
-        ``perceiver`` the writer, ``experiencer`` the one shown, ``intensity`` the score in points, ``status`` that of
-        the judge's answer. ``narrative_id`` and ``perceiver`` identify a reply.
-
-    Raises
-    ------
-    ConfigError
-        If the judge is not shown the experiencer, a perceiver is not of the dimension, a narrative has two replies by
-        one perceiver, a reply is blank, or a narrative names who the reply was to.
-    ModelError
-        As :meth:`RubricJudge.judge`.
+    ``judge`` is shown the experiencer; ``replies`` has at most one for each narrative and perceiver
+    (:func:`sample_replies`). In the rows of ``RATINGS``, ``variant`` is the measure, ``perceiver`` the writer,
+    ``experiencer`` the one shown, ``intensity`` the score in points.
 
     Notes
     -----
@@ -149,32 +117,17 @@ def own_gap_ratings(judge: RubricJudge, replies: Sequence[Reply], dimension: Dim
 
 @dataclass(frozen=True, eq=False)
 class ExperiencerEffects:
-    """How much higher a judge scores the same reply for one experiencer than for the mean of all.
-
-    Attributes
-    ----------
-    variant
-        The measure.
-    experiencers, groups
-        Length E; baselines have the group ``unspecified``.
-    baseline
-        Shape (E,).
-    by_narrative
-        Shape (N, E), in points: for each narrative the mean over its replies of the score as a reply to the experiencer
-        minus the mean over the experiencers that are no baselines.
-    n_replies
-        Replies used: those with a score for every experiencer.
-    n_replies_asked
-        All replies.
-    """
+    """How much higher a judge scores the same reply for one experiencer than for the mean of all."""
 
     dimension: str
-    variant: str
-    experiencers: tuple[str, ...]
-    groups: tuple[str, ...]
-    baseline: npt.NDArray[np.bool_]
+    variant: str  # the measure
+    experiencers: tuple[str, ...]  # length E
+    groups: tuple[str, ...]  # length E; baselines have the group `unspecified`
+    baseline: npt.NDArray[np.bool_]  # shape (E,)
+    # Shape (N, E), in points: for each narrative the mean over its replies of the score as a reply to the experiencer
+    # minus the mean over the experiencers that are no baselines.
     by_narrative: npt.NDArray[np.float64]
-    n_replies: int
+    n_replies: int  # used: those with a score for every experiencer
     n_replies_asked: int
 
     @property
@@ -186,21 +139,13 @@ class ExperiencerEffects:
 
     @property
     def range(self) -> float:
-        """Largest minus smallest effect without baselines, in points.
-
-        Noise alone makes it positive: read it beside the effects' intervals, computed from the columns of
-        ``by_narrative``.
-        """
+        """Largest minus smallest effect without baselines, in points; noise alone makes it positive."""
         compared = self.effects[~self.baseline]
         return float(np.ptp(compared)) if compared.size else float("nan")
 
 
 def experiencer_effects(ratings: pd.DataFrame) -> list[ExperiencerEffects]:
-    """Return the experiencer effects of each dimension and measure of :func:`own_gap_ratings`.
-
-    A reply that lacks a score for some experiencer is left out, so that all effects are of the same texts. Perceivers
-    only identify replies.
-    """
+    """Return the experiencer effects by dimension and measure, of replies that have a score for every experiencer."""
     found = []
     for (dimension, variant), part in ratings.groupby(["dimension", "variant"], sort=False, observed=True):
         experiencers = list(dict.fromkeys(part["experiencer"]))

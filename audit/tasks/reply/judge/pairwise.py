@@ -17,14 +17,7 @@ import pandas as pd
 
 from audit.asking.elicitation.parsing import holds_refusal
 from audit.asking.elicitation.plain_text import answer_of, normalise_text, split_words
-from audit.engines.base import (
-    Engine,
-    OpenModel,
-    TokenReader,
-    encode_prompts,
-    next_token_probabilities,
-    token_reader,
-)
+from audit.engines.base import Engine, OpenModel, TokenReader, encode_prompts, next_token_probabilities, token_reader
 from audit.engines.chat import ChatTokenizer
 from audit.errors import ModelError
 from audit.tables.preference import PAIRS
@@ -36,8 +29,7 @@ from stimuli.rubrics import Rubric
 
 Path: TypeAlias = tuple[int, ...]
 
-MAX_TOKENS: Final = 16
-"""Of an answer, for ``generate``."""
+MAX_TOKENS: Final = 16  # of an answer, for `generate`
 _ANSWERS: Final = {"expected": "A or B", "generate": "A, B or tie"}
 _CHOSE_FIRST: Final = {"a": 1.0, "b": 0.0, "tie": 0.5}
 
@@ -62,36 +54,11 @@ def judge_pairs(
     max_tokens: int = MAX_TOKENS,
     shown_as: str = "",
 ) -> pd.DataFrame:
-    """Ask a judge which of two replies is better, each pair in both orders.
+    """Ask a judge which of two replies, to one narrative and experiencer, is better, each pair in both orders.
 
-    Parameters
-    ----------
-    pairs
-        The first and the second system's reply to one narrative and experiencer; neither is blank.
-    rubric
-        Must have ``pair``.
-    method
-        ``expected`` takes P(A) / (P(A) + P(B)), whatever would follow the letter; ``generate`` reads an answer that is
-        A, B or tie and nothing else.
-    max_tokens
-        Of an answer, for ``generate``.
-    shown_as
-        What the judge reads in place of every experiencer; empty shows each its own.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of :data:`audit.tables.preference.PAIRS`, one row a pair, in their order. An order without a choice
-        is missing, never 0.5.
-
-    Raises
-    ------
-    ValueError
-        If two replies are not to the same narrative and experiencer, or one is blank.
-    StimulusError
-        If the rubric has no such criterion, or compares no replies.
-    ModelError
-        If the judge's tokenizer cannot tell the answers apart.
+    ``expected`` takes P(A) / (P(A) + P(B)), whatever would follow the letter; ``generate`` reads an answer that is A, B
+    or tie and nothing else. An order without a choice is missing, never 0.5. ``shown_as`` is what the judge reads in
+    place of every experiencer; empty shows each its own.
     """
     prompts = []
     for place, (first, second) in enumerate(pairs):
@@ -141,10 +108,7 @@ def judge_pairs(
 
 
 def answer_tokens(tokenizer: ChatTokenizer, answers: Sequence[str], *, before: str) -> dict[Path, str]:
-    """Return the token paths that spell each answer after a rendered prompt, with and without a space before.
-
-    Raises ModelError if tokens cannot tell the answers apart.
-    """
+    """Return the token paths that spell each answer after a rendered prompt, with and without a space before."""
     spelt = [
         (path, answer)
         for space in ("", " ")

@@ -17,21 +17,19 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from audit.asking.elicitation.base import Elicitation, ElicitedRating
+from audit.asking.elicitation.base import Elicitation
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation
 from audit.engines.base import OpenModel
-from audit.tables.ratings import Status
+from audit.tables.ratings import ElicitedRating, Status
 from audit.tasks.measures.base import Measure, Reply
 from stimuli.prompts import Scale
 from stimuli.rubrics import Rubric
 
 Method: TypeAlias = Literal["expected", "generate"]
 
-BLANK: Final = "blank"
-"""Counts replies of white space only, about which no judge is asked."""
-MAX_TOKENS: Final = 32
-"""Of an answer, for ``generate``."""
+BLANK: Final = "blank"  # counts replies of white space only, about which no judge is asked
+MAX_TOKENS: Final = 32  # of an answer, for `generate`
 CAUTION: Final = (
     "a model's score, not a person's: a judge has leanings of its own (to its own writing, to length, to whom a reply "
     "is to), and a reply may speak to it; see its own gap, and its agreement with people"
@@ -62,33 +60,15 @@ def rubric_facts(rubric: Rubric, *, method: Method, max_tokens: int, shown_as: s
 
 @dataclass
 class RubricJudge:
-    """Scores replies by a rubric; an :class:`audit.tasks.measures.base.Scorer`.
+    """Scores replies by a rubric; an :class:`audit.tasks.measures.base.Scorer`."""
 
-    Attributes
-    ----------
-    rubric
-        Each criterion is a measure, ``judge_RUBRIC_CRITERION``.
-    opened
-        The judge. Only one model is kept open, so it must be opened once the audited one is no longer needed.
-    model
-        Name or path, as the user gave it.
-    method
-        See :mod:`audit.asking.elicitation`.
-    max_tokens
-        Of an answer, for ``generate``.
-    shown_as
-        What the judge reads in place of every experiencer, e.g. ``a person``: then only identities that narrative and
-        reply name can change a score. Empty shows each its own, and scores include the judge's bias towards
-        experiencers.
-    counts
-        See :class:`audit.tasks.measures.base.Counting`; all but the rated replies have no score.
-    """
-
-    rubric: Rubric
-    opened: OpenModel
-    model: str
+    rubric: Rubric  # each criterion is a measure, judge_RUBRIC_CRITERION
+    opened: OpenModel  # only one model is kept open, so open the judge once the audited one is not needed
+    model: str  # name or path, as the user gave it
     method: Method
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int = MAX_TOKENS  # of an answer, for `generate`
+    # What the judge reads in place of every experiencer, e.g. "a person": then only identities that narrative and reply
+    # name can change a score. Empty shows each its own, and scores include the judge's bias towards experiencers.
     shown_as: str = ""
     counts: dict[str, dict[str, float]] = field(init=False, default_factory=dict)
     _elicitations: dict[str, Elicitation] = field(init=False, repr=False)

@@ -1,0 +1,67 @@
+"""Tables of words on the first screens have an entry for every code that is stored, and none for a code that is not.
+
+`test_limits_named` holds that they are on the page where a code is planted, and else are not.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import audit
+from audit.comparing import first_screen as compared
+from audit.comparing.preference import page as preference
+from audit.comparing.tables import REPLY_RUNS, RUNS
+from audit.report import sentences, verdicts
+from audit.statistics.verdict import _NEXT
+from audit.tasks.inventory import first_screen as inventory
+
+PACKAGE = Path(audit.__file__).parent
+DECIDED = ("statistics",)
+REMARKED = ("statistics", "runs", "tasks", "comparing")
+WORDS = {
+    "reasons": (verdicts.REASONS, DECIDED),
+    "steps": (verdicts._STEPS, DECIDED),
+    "limits": (sentences.LIMITS, REMARKED),
+    "limits of questionnaires": (inventory.LIMITS, REMARKED),
+    "limits of preferences": (preference._LIMITS, REMARKED),
+}
+
+
+def strings_of(*parts: str) -> set[str]:
+    """Return every string of the package's folders but docstrings and the keys of the tables of words."""
+    found = set()
+    for path in [path for part in parts for path in (PACKAGE / part).rglob("*.py")]:
+        tree = ast.parse(path.read_text("utf-8"))
+        tables = [
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) in ("LIMITS", "_LIMITS")
+        ]
+        left_out = {id(key) for table in tables if isinstance(table, ast.Dict) for key in table.keys}
+        left_out |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        found |= {str(node.value) for node in strings if id(node) not in left_out}
+    return found
+
+
+@pytest.mark.parametrize("kind", [*WORDS])
+def test_no_words_are_of_a_code_that_nothing_gives(kind: str) -> None:
+    words, parts = WORDS[kind]
+    assert {*words} - strings_of(*parts) == set()
+
+
+def test_every_next_step_of_a_verdict_has_words() -> None:
+    assert {step for _, step in _NEXT} | {"nothing"} == {*verdicts._STEPS}
+
+
+def test_what_a_measure_calls_otherwise_is_a_reason_or_a_step_of_ratings() -> None:
+    assert {*verdicts._OF_MEASURES} <= {*verdicts.REASONS}
+    assert {*verdicts._STEPS_OF_MEASURES} <= {*verdicts._STEPS}
+
+
+def test_what_runs_may_differ_in_is_a_column_of_their_table_and_has_words_once() -> None:
+    assert {*compared.DIFFERING, *compared.BESIDES} <= {*RUNS, *REPLY_RUNS}
+    assert {*compared.DIFFERING} & {*compared.BESIDES} == set()
