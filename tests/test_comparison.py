@@ -384,7 +384,7 @@ def test_a_run_that_failed_its_manipulation_check_has_no_verdict_beside_others(t
             for kind, rating in (("own", own), ("wrong", wrong))
         )  # fmt: skip
     made = compare(*runs, run_dir=tmp_path / "beside", margin=99)
-    said = "A failed manipulation check (persona-1): ratings that do not follow what is told say nothing of empathy."
+    said = "Failed check of the ratings (persona-1): ratings that do not match the story say nothing about empathy."
     assert (said in made.remarks) == failed
     table = made.tables["verdicts"].set_index("run")
     assert table["code"].to_dict() == {"origin": "within", "persona-1": "no_verdict" if failed else "within"}

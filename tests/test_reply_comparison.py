@@ -20,6 +20,7 @@ from audit.engines.base import OpenModel
 from audit.engines.local import LocalModel
 from audit.engines.open import EngineChoice
 from audit.engines.resolve import ModelFiles
+from audit.report.verdicts import reason_in_words
 from audit.runs.differences import choices_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -175,7 +176,7 @@ def test_every_verdict_is_that_of_the_run_s_own_report(swept):
     title = table_of(swept[0], "measures").set_index("measure")["title"]["n_words"].iloc[0]
     [row] = re.findall(rf'<th scope="row">{title}</th>(.*?)</tr>', table.partition("</table>")[0])
     decided = re.findall(r"<td[^>]*>(.*?)</td>", row)
-    missing = "many narratives have texts without such a number" in decided[1]
+    missing = reason_in_words("incomplete_narratives", {"outcome": "n_words"}) in decided[1]
     assert (["too few narratives" in said for said in decided], missing) == ([True] * 3, True)
 
 

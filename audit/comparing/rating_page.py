@@ -79,9 +79,9 @@ _MAPS: Final = (
     "perplexity is not known to us."
 )
 _PAIRS: Final = {
-    "echo_free": "without a word in common",
-    "all_terms": "in whatever words",
-    "mixed": "without a word in common where a dimension allows that",
+    "echo_free": "without a common word",
+    "all_terms": "all pairs",
+    "mixed": "without a common word where a dimension allows that",
     "": "",
 }
 """The in-group pairs of a δ, in the words of the table of controls."""
