@@ -243,8 +243,11 @@ def test_what_differs_beside_the_choices_is_said(audit, drawn, two, tmp_path, ca
         ("A done", "done is not a run folder: it has a comparison of runs"),
         ("done", "done is not a run folder: it has a comparison of runs"),
         ("A half", "half holds 0 of 24 prompts in 0 rows; run the command in its manifest.json again to complete it"),
-        ("A B run_dir=other", "run_dir=other has files that do not comparison; give an empty or new folder"),
-        ("A B run_dir=A", "run_dir=A has files that do not comparison; give an empty or new folder"),
+        (
+            "A B run_dir=other",
+            "run_dir=other has files that do not belong to a comparison; give an empty or new folder",
+        ),
+        ("A B run_dir=A", "run_dir=A has files that do not belong to a comparison; give an empty or new folder"),
         ("A B run_dir=a-file", "run_dir=a-file is a file; give a"),
         ("A B statistics.wanted=2", "statistics.wanted: a comparison of runs has no use for it; it takes confidence, "),
         ("A B statistics.confidence=2", "statistics.confidence: must be below 1 (given: '2')"),

@@ -162,6 +162,6 @@ def test_the_engine_of_a_run_is_tried_in_a_process_of_its_own(examined, monkeypa
 
 def test_bad_options_end_in_one_line(audit, capsys):
     assert audit("doctor", "limit_s=0") == 2
-    assert capsys.readouterr().err.splitlines()[-1] == "audit: limit_s=0: must be above 0"
+    assert capsys.readouterr().err.splitlines()[-1] == "audit: limit_s=0: must be above 0 s"
     assert audit("doctor", "-m", "seed=0,1") == 2
     assert "doctor checks one run" in capsys.readouterr().err

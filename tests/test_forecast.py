@@ -69,7 +69,7 @@ def test_of_a_run_that_goes_on_what_is_left_is_planned(planned, audit, number_mo
     whole = RunFolder(run).read_ratings(n_prompts=N)
     plan, said = planned(*words)
     assert by_kind(plan)["prompts"]["n_left"] == 0
-    assert "all prompts are already answered" in said.out
+    assert "all prompts are answered" in said.out
     with RunFolder(run) as folder:  # as it was before its second shard was asked
         rows = [whole.iloc[start : start + 30] for start in (0, 60, 90)]
         folder.clear("ratings")
@@ -304,7 +304,7 @@ def test_a_sweep_has_a_plan_each_and_their_sum(planned, number_model):
         (("probe=-1",), "probe=-1: must be a number of at least 0"),
         (("like=nowhere",), "like=nowhere has no manifest.json, so it is not a run; give a run folder"),
         ((f"like={REPORTS / 'example-replies'}",), "is a run of replies, whose gaps are not in points; give a run of"),
-        (("prob=3",), "prob: plan does not take this option"),
+        (("prob=3",), "prob: unknown option"),
     ],
 )
 def test_what_cannot_be_planned_ends_in_one_line(words, says, audit, number_model, capsys):

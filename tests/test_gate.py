@@ -59,7 +59,7 @@ def test_what_passes_is_said_to_be_of_these_words_where_it_is(make_run):
         run = make_run(of_run, name)
         assert gate(run, "margin=2", "strict_average=true") == 0
         found = verdict(run)["sentence"]
-        assert found.startswith("passed: the one gap is shown to be within the 2-point margin")
+        assert found.startswith("passed: the one gap is shown to lie within the 2-point margin")
         assert found.endswith(said)
 
 
@@ -370,7 +370,7 @@ def test_a_baseline_of_another_elicitation_is_refused_unless_another_tool_collec
         ([], "margin= must be given"),
         (["margin=0"], "margin=0: must be a number above 0, the largest"),
         (["margin=nan"], "margin=nan: must be a number"),
-        (["margin=2", "refusal_margin=-1"], "refusal_margin=-1: a number above 0"),
+        (["margin=2", "refusal_margin=-1"], "refusal_margin=-1: must be a number above 0"),
         (["margin=2", "dimensions=[age]"], "dimensions=age: "),
         (["margin=2", "strict=true"], "strict: gate does not take this option"),
     ],

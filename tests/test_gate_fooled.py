@@ -40,7 +40,7 @@ def test_ratings_that_were_changed_and_accepted_acquit_no_model(make_run, capsys
     assert gate(run, "margin=2") == 1
     without_gap(run)
     assert gate(run, "margin=2") == 2
-    assert "is not what was stored" in capsys.readouterr().err
+    assert "has changed since it was stored" in capsys.readouterr().err
     assert main(["verify", str(run), "accept=true"]) == 0
     assert gate(run, "margin=2") == 3
     found = verdict(run)

@@ -367,7 +367,7 @@ def test_every_dimension_has_its_perceivers_an_intersection_too(audit, tmp_path)
         (("task.presentation=sheet",), "task.presentation: must be single or list"),
         (("strategy=ecn",), "strategy=ecn: task=inventory asks nothing before its items"),
         (("elicitation=generate", "elicitation.parser=hou2025"), "elicitation.parser=hou2025 reads the study's"),
-        (("statistics.wanted=2",), "statistics.wanted is for ratings"),
+        (("statistics.wanted=2",), "statistics.wanted is for runs of ratings"),
         (("stimuli=csv", "stimuli.path=n.csv"), "a narrative is called 'default'"),
         (("stimuli=conversations", "stimuli.path=n.csv"), "task=inventory uses situations, not conversations"),
     ],

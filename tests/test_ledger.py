@@ -158,7 +158,7 @@ def test_a_part_of_another_model_s_run_is_named(run, tmp_path):
     with RunFolder(tmp_path / "other") as folder:
         folder.write_shard(0, [row(0, intensity=99.0), row(1, intensity=99.0)])
     shutil.copy(tmp_path / "other" / "ratings" / "part-000000.parquet", run / "ratings")
-    with pytest.raises(StoreError, match=r"part-000000\.parquet is not what was stored"):
+    with pytest.raises(StoreError, match=r"part-000000\.parquet has changed since it was stored"):
         Manifest.read(run)
 
 
@@ -251,7 +251,7 @@ def test_a_run_of_an_earlier_version_is_read_and_taken_over_when_it_is_entered(r
         pass
     assert sorted(story_of(run).taken_over) == stored_in(run)
     (run / "given.parquet").write_bytes(b"x")
-    with pytest.raises(StoreError, match="is not what was stored"):
+    with pytest.raises(StoreError, match="has changed since it was stored"):
         Manifest.read(run)
 
 

@@ -170,7 +170,7 @@ def test_a_part_that_changes_after_the_run_was_opened_is_not_read(run):  # noqa:
     with RunFolder(run) as folder:
         assert folder.read_manifest() is not None
         tampered(run)
-        with pytest.raises(StoreError, match=r"part-000000\.parquet is not what was stored"):
+        with pytest.raises(StoreError, match=r"part-000000\.parquet has changed since it was stored"):
             folder.read_ratings(n_prompts=4)
 
 
@@ -179,7 +179,7 @@ def test_consolidation_does_not_make_a_changed_part_a_stored_one(run):  # noqa: 
     with RunFolder(run) as folder:
         notes = []
         folder.consolidate(notes.append)
-    assert "part-000000.parquet is not what was stored" in notes[0]
+    assert "part-000000.parquet has changed since it was stored" in notes[0]
     assert not (run / "ratings.parquet").exists()
     assert faults_of(run).changed == (PLANTED,)
 
@@ -192,7 +192,7 @@ def test_a_consolidated_file_that_was_changed_is_not_written_anew_with_a_later_p
         values = pa.array([99.0, *table["intensity"].to_pylist()[1:]])
         changed = table.set_column(table.column_names.index("intensity"), "intensity", values)
         pq.write_table(changed, run / "ratings.parquet")
-        with pytest.raises(StoreError, match=r"ratings\.parquet is not what was stored"):
+        with pytest.raises(StoreError, match=r"ratings\.parquet has changed since it was stored"):
             folder.consolidate()
     assert faults_of(run).changed == ("ratings.parquet",)
 
@@ -202,7 +202,7 @@ def test_an_analysis_of_files_that_changed_meanwhile_does_not_take_its_place(nam
     with RunFolder(analysed) as folder:
         manifest = folder.read_manifest()
         (analysed / name).write_bytes((analysed / name).read_bytes() + b" ")
-        with pytest.raises(StoreError, match=f"{name} is not what was stored"):
+        with pytest.raises(StoreError, match=f"{name} has changed since it was stored"):
             folder.publish(manifest.having(generation="new"), NEW)
     assert Manifest.read(analysed, check=False).generation == "old"
     assert (analysed / "report.html").read_bytes() == b"old"

@@ -88,7 +88,7 @@ def test_what_raters_saved_is_analysed_beside_the_measures(finished, audit, tmp_
 
 def test_what_can_not_be_exported_or_imported_is_one_line(finished, audit, tmp_path, capsys):
     for arguments, said in (
-        (("export",), "people export takes one run folder"),
+        (("export",), "one run folder"),
         (("import", finished), "the raters' files"),
         (("send", finished), "people needs export or import, got send"),
         (("import", finished, "anna.csv"), "export the items first"),

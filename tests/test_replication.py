@@ -207,7 +207,7 @@ def test_one_model_and_variant_ends_in_its_report(audit, tmp_path, capsys, quick
     assert row.split()[:3] == ["llama3-8b", "persona-1", "religion"]
     assert f"{oracle.delta_z(ratings, groups):+.2f}" in row
     assert last == "report: out/llama3-8b-persona-1/report.html"
-    for said in ("no comparison was made (it needs 2 finished runs)", "no files of the unspecified identity in "
+    for said in ("no comparison (it needs 2 runs)", "no files of the unspecified identity in "
     "religion",
                  "its files have 40 rows, and the study has 6,050 narratives"):  # fmt: skip
         assert said in err
@@ -426,7 +426,7 @@ def test_one_stray_file_of_the_unspecified_identity_is_what_is_named(audit, tmp_
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(
         "audit: religion, origin, llama3-8b: 1 of the 11 files with the unspecified identity is "
-        f"there, {stray}; take it, or add the other 10, the first that of perceiver '"
+        f"there, {stray}; remove it, or add the other 10, the first that of perceiver '"
     )
     assert "missing" not in line
 
@@ -446,8 +446,8 @@ def test_a_missing_file_and_two_of_one_pair_are_named(audit, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        ("", "replicate takes one folder of result files, got none"),
-        ("files files", "replicate takes one folder of result files, got files files"),
+        ("", "replicate needs one folder of result files, got none"),
+        ("files files", "replicate needs one folder of result files, got files files"),
         ("nowhere", "nowhere is not a folder; give the folder processed_results of the study's repository"),
         ("empty", "empty has no .tsv file; give the folder processed_results"),
         ("files beyond=clip", "beyond=clip: must be refuse or keep"),
@@ -485,7 +485,7 @@ def test_answers_beyond_ten_stop_it_and_are_kept_as_the_study_kept_them_when_ask
     ) in err
     assert "beyond=keep" in err
     assert audit("replicate", "files", "run_dir=out", "beyond=keep", *FEW) == 0
-    assert "1 rating outside the scale of 10-scale, kept as the study's parser took them" in capsys.readouterr().err
+    assert "1 rating outside the scale of 10-scale, kept as by the study's parser" in capsys.readouterr().err
     gap = table_of(tmp_path / "out" / "llama3-8b-10-scale", "gap")
     outcomes = table_of(tmp_path / "out" / "llama3-8b-10-scale", "outcomes")
     assert outcomes.loc[outcomes["pairs"] == "all", "n_above_scale"].tolist() == [1]

@@ -177,7 +177,7 @@ def test_what_a_killed_write_left_is_cleared_and_never_read(tmp_path):
 def test_two_runs_can_not_hold_one_folder(tmp_path):
     with (
         RunFolder(tmp_path / "run"),
-        pytest.raises(StoreError, match="is in use by another run; wait for it or choose another"),
+        pytest.raises(StoreError, match="is in use by another run; wait for it, or choose another"),
         RunFolder(tmp_path / "run"),
     ):
         pass

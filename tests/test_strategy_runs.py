@@ -248,7 +248,7 @@ def test_a_prompt_whose_stages_do_not_fit_fails_and_the_run_goes_on(tiny_model, 
     [
         (["strategy=ecnn"], "strategy=ecnn: unknown choice; did you mean 'ecn'?"),
         (["strategy=ecn", "strategy.stages.reflection.prompt='{narativ}'"], "unknown placeholder {narativ}"),
-        (["strategy=ecn", "strategy.stages.perspective.prompt='{stage_synthesis}'"], "is not written yet"),
+        (["strategy=ecn", "strategy.stages.perspective.prompt='{stage_synthesis}'"], "does not exist yet"),
         (["strategy.question='How much?'"], "strategy none: changes what is asked; give it its own name"),
         (["strategy=ecn", "strategy.history=none"], "strategy ecn: no later call sees stages.perspective, so"),
         (

@@ -146,12 +146,12 @@ def _check_meant(name, what, given, taken):
         ("statistics.least_gap=101", "statistics.least_gap=101: no gap on a scale from 0 to 100 can be that large"),
         (
             "statistics.missing_shift=1000",
-            "statistics.missing_shift=1000: no two ratings on a scale from 0 to 100 lies",
+            "statistics.missing_shift=1000: no two ratings on a scale from 0 to 100 can differ",
         ),
         ("elicitation.max_pruned_points=101", "elicitation.max_pruned_points=101: no gap on a scale from 0 to 100"),
-        ("prompt.name=../../x", "prompt.name: is a path"),
-        ("strategy.name=/x", "strategy.name: is a path"),
-        ("model.name=a/../../b", "model.name: is a path"),
+        ("prompt.name=../../x", "prompt.name: must be a name"),
+        ("strategy.name=/x", "strategy.name: must be a name"),
+        ("model.name=a/../../b", "model.name: must be a name"),
         (f"prompt.name={LONG}", "prompt.name: has 300 letters; use at most 100"),
         (f"run_dir={LONG}", "is too long for a file name"),
         (f"model.path={LONG}", "is too long for a file name"),
@@ -232,7 +232,7 @@ def test_words_of_settings_are_read_as_what_they_say():
     values = composed(())["statistics"]
     assert load_statistics(values | {"confidence": "0.9", "n_permutations": "200"}).confidence == 0.9
     for word in ("inf", "nan", "true", "1e999"):
-        with pytest.raises(ConfigError, match=r"statistics\.margin: must be a number"):
+        with pytest.raises(ConfigError, match=r"statistics\.margin: must be a (finite )?number"):
             load_statistics(values | {"margin": word})
 
 

@@ -41,5 +41,5 @@ def test_settings_of_ratings_are_refused_by_all_other_tasks(kind, name):
     if kind == "intensity":
         TASKS[kind].check_statistics(points)
     else:
-        with pytest.raises(ConfigError, match=rf"statistics\.{name} is for ratings"):
+        with pytest.raises(ConfigError, match=rf"statistics\.{name} is for runs of ratings"):
             TASKS[kind].check_statistics(points)

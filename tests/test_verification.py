@@ -135,22 +135,22 @@ def rated(value):
 
 
 SILENT = {
-    "a part of another model copied in": (another_model_s_part, "ratings.parquet is not what was stored"),
-    "one rating set to 99": (rated(99.0), "ratings.parquet is not what was stored"),
-    "one rating set to 5000": (rated(5000.0), "ratings.parquet is not what was stored"),
+    "a part of another model copied in": (another_model_s_part, "ratings.parquet has changed since it was stored"),
+    "one rating set to 99": (rated(99.0), "ratings.parquet has changed since it was stored"),
+    "one rating set to 5000": (rated(5000.0), "ratings.parquet has changed since it was stored"),
     "what stages wrote deleted": (
         lambda run, command: (run / "stages.parquet").unlink(),
         "stages.parquet was stored but is gone",
     ),
     "a strategy's text edited": (
         lambda run, command: (run / "stages.parquet").write_bytes((run / "stages.parquet").read_bytes()[:-1] + b"x"),
-        "stages.parquet is not what was stored",
+        "stages.parquet has changed since it was stored",
     ),
     "the model's name edited": (
         lambda run, command: (run / "manifest.json").write_text(
             (run / "manifest.json").read_text().replace('"name": "scripted"', '"name": "a better model"')
         ),
-        "manifest.json is not what was stored",
+        "manifest.json has changed since it was stored",
     ),
 }
 
@@ -192,7 +192,7 @@ def test_a_reply_edited_under_its_kept_score_is_named(command, capsys):
     pq.write_table(pa.Table.from_pydict(columns, schema=table.schema), path)
     code, out, _ = said_by(command, capsys, "verify", "replied")
     assert code == 1
-    assert out[0].startswith("wrong: replies.parquet is not what was stored")
+    assert out[0].startswith("wrong: replies.parquet has changed since it was stored")
     assert said_by(command, capsys, "report", "replied")[0] == 2
 
 
@@ -412,10 +412,7 @@ def test_an_export_takes_no_number_from_a_table_that_was_changed(command, run, c
     told = ["organization=us", "relationship=third_party", "model_id=a/b"]
     code, _, err = said_by(command, capsys, "export", "run", "form=every-eval-ever", "to=eee", *told)
     assert code == 2
-    assert (
-        "run/tables/gap.csv is not what was writtenhas changed since it was stored (its SHA-256 "
-        "differs); make it again: "
-    ) in err[-1]
+    assert ("run/tables/gap.csv has changed since it was written (its SHA-256 differs); make it again: ") in err[-1]
 
 
 def test_a_page_that_no_ledger_vouches_for_is_held_against_the_one_that_is_made_again(command, run, capsys):
@@ -488,7 +485,7 @@ OF_COMPARISONS = {
     "other answers of a run, with a new ledger": (other_answers, "wrong: manifest.json has other answers than "),
     "a run that was changed": (
         lambda place: (place / "one" / "ratings.parquet").write_bytes(b"x"),
-        "wrong: manifest.json names runs that cannot be compared now: sides/one/ratings.parquet is not what was stored",
+        "wrong: manifest.json names runs that cannot be compared now: sides/one/ratings.parquet has changed",
     ),
     "a run that is gone": (
         lambda place: (place / "one").rename(place / "gone"),

@@ -458,7 +458,7 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
     status: npt.NDArray[np.int8] = np.array([_STATUSES.index(name) for name in names], dtype=np.int8)[words.codes]
 
     def contradicts(row: int) -> str:
-        rating = "it has none" if missing[row] else f"it has the rating {intensity[row]:.12g}"
+        rating = "it has no rating" if missing[row] else f"it has the rating {intensity[row]:.12g}"
         if missing[row] and not is_no_number(given := table.columns["rating"][row]):
             rating = f"its rating {given} counts as missing (missing=)"
         return f"the status is {_STATUSES[status[row]]!r} but {rating}; only 'rated' rows have a rating"

@@ -107,5 +107,5 @@ def test_a_count_of_tokens_that_none_can_be_is_not_told(told):
 def test_a_batch_that_does_not_say_how_it_is_is_named(status):
     asked = {"/files": {"id": "f"}, "/batches": {"id": "b"}, "/batches/b": {"id": "b", "status": status}}
     batches = Batches(server(lambda method, url: asked[url.removeprefix("http://localhost/v1")]), say=lambda _: None)
-    with pytest.raises(ModelError, match="does not report the state of batch b is"):
+    with pytest.raises(ModelError, match="does not report the state of batch b"):
         batches.ask_all("/chat/completions", [{"n": k} for k in range(100)], lambda _: Generated("", 0, False))

@@ -184,8 +184,8 @@ def copied(run, tmp_path):
         ("tables/gap.csv", "gap.csv has changed since it was written ("),
         ("tables/cells.csv", "cells.csv has changed since it was written ("),
         ("report.html", "report.html has changed since it was written ("),
-        ("ratings.parquet", "ratings.parquet is not what was stored"),
-        ("manifest.json", "manifest.json is not what was stored"),
+        ("ratings.parquet", "ratings.parquet has changed since it was stored"),
+        ("manifest.json", "manifest.json has changed since it was stored"),
     ],
 )
 def test_a_changed_file_is_refused_by_name(runs, tmp_path, file, said):

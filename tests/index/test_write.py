@@ -233,12 +233,12 @@ def test_three_narratives_are_a_limit(tmp_path, monkeypatch):
     ("words", "said"),
     [
         ("nowhere", "nowhere is not a folder"),
-        ("empty", "empty holds no run"),
+        ("empty", "empty has no run"),
         ("runs/a", "runs/a is itself a run; give the folder it is in"),
         ("runs out=board.txt", "out=board.txt: must be the name of a page"),
         ("runs out=runs/a/index.html", "is inside a run's folder, which must hold only the run's files; choose"),
         ("other", "other/index.html exists and is not an index that this command wrote; choose"),
-        ("", "index takes one folder of runs, got none"),
+        ("", "index needs one folder of runs, got none"),
         ("runs sort=delta", "sort: index does not take this option"),
     ],
 )

@@ -118,7 +118,7 @@ def test_an_example_that_is_asked_about_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["strategy=few-shot-5-random", "task=reply", "strategy.examples.n=61"], "examples.n=61: from 1 to 32"),
+        (["strategy=few-shot-5-random", "task=reply", "strategy.examples.n=61"], "examples.n=61: must be 1 to 32"),
         (["strategy=few-shot-1-random", "strategy.examples.user=Hello"], "examples.user lacks {example_text}"),
         (
             ["strategy=few-shot-1-random", "strategy.examples.assistant='{narrative}'"],
@@ -176,7 +176,7 @@ def test_an_emotion_that_the_pool_does_not_tell_is_refused(tmp_path):
     pool = tmp_path / "pool.csv"
     pool.write_text("example_id,text,answer\na,A day at the sea.,How good!\n")
     shows = "strategy.examples.user='{example_emotion}: {example_text}'"
-    with pytest.raises(ConfigError, match=r"shows \{example_emotion\}, which .*pool.csv does not tell"):
+    with pytest.raises(ConfigError, match=r"shows \{example_emotion\}, which .*pool.csv does not have"):
         plan_of("strategy=few-shot-1-random", f"strategy.examples.pool={pool}", shows)
 
 

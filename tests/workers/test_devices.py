@@ -45,7 +45,7 @@ def test_each_gets_gpus_of_its_own(wanted, each, expected):
     [
         (3, 1, "engine.replicas=3 x engine.tensor_parallel_size=1 needs 3 GPUs, but this machine has 2"),
         (2, 2, "needs 4 GPUs, but this machine has 2 (CUDA_VISIBLE_DEVICES=0,1); at most 1 fit"),
-        ("auto", 4, "engine.replicas=auto x engine.tensor_parallel_size=4 takes 4 GPUs"),
+        ("auto", 4, "engine.replicas=auto x engine.tensor_parallel_size=4 needs 4 GPUs"),
     ],
 )
 def test_more_than_there_are_gpus_for_is_refused(wanted, each, said, monkeypatch):

@@ -94,7 +94,7 @@ def recover(path: Path) -> Recovery:
         faults = _faults(path)
         if faults.ledger:  # nothing can be written without one, and what the files were is unknown
             folder.accept(faults)
-            made.done.append(f"started again: {ledger.FILE}, which {faults.ledger}(the report says so)")
+            made.done.append(f"started again: {ledger.FILE}, which {faults.ledger} (the report says so)")
             faults = _faults(path)
         asked = _asked(folder, made)
         manifest = _manifest(folder, asked, faults, made)
@@ -106,7 +106,7 @@ def recover(path: Path) -> Recovery:
         kept = replace(left, gone=tuple(name for name in left.gone if not ledger.asked_anew(name)))
         if kept:
             folder.accept(kept)
-            made.done += [f"kept as it is: {name}, which {what}(the report says so)" for name, what in kept.lines()]
+            made.done += [f"kept as it is: {name}, which {what} (the report says so)" for name, what in kept.lines()]
     return made
 
 
@@ -185,7 +185,7 @@ def _tell_if_changed(folder: RunFolder, name: str, made: Recovery) -> None:
         folder.accept(ledger.LedgerDifferences(changed=(MANIFEST,)))
     else:
         folder.mark_accepted((MANIFEST,))
-    made.done.append(f"kept as it is: {name}, which {ledger.CHANGED}(the report says so)")
+    made.done.append(f"kept as it is: {name}, which {ledger.CHANGED} (the report says so)")
 
 
 def _misfit(manifest: Manifest, asked: PromptsAsked | None) -> str:

@@ -201,9 +201,7 @@ def _noted(run: ReleasedRun, read: ReleasedRatings) -> Iterator[str]:
     if read.n_narratives != N_STUDY:
         yield f"its files have {plural(read.n_narratives, 'row')}, and the study has {N_STUDY:,} narratives"
     if read.n_beyond:
-        yield (
-            f"{plural(read.n_beyond, 'rating')} beyond the scale of {run.variant}, kept as the study's parser took them"
-        )
+        yield (f"{plural(read.n_beyond, 'rating')} outside the scale of {run.variant}, kept as by the study's parser")
     if read.without_baselines:
         names = ", ".join(read.without_baselines)
         yield f"no files of the unspecified identity in {names}: the heatmap is one of identities alone"
