@@ -490,7 +490,7 @@ def test_a_run_of_an_earlier_version_has_no_copy(tmp_path, monkeypatch, capsys):
         (Path(run) / "manifest.json").unlink()
         assert main(["recover", run]) == 0
     printed = capsys.readouterr().out
-    assert "the folder holds replies, of which no command makes a run without a manifest\n" in printed
+    assert "the folder has replies, from which no command makes a run without a manifest\n" in printed
     [line] = [line for line in printed.splitlines() if line.startswith("python ")]
     words = shlex.split(line.replace("LOW", "0").replace("HIGH", "100"))[3:]
     assert main(words) == 0
@@ -699,7 +699,7 @@ def test_a_shard_that_is_gone_is_asked_by_the_command_in_the_manifest(parts, com
 def test_what_lies_beyond_the_scale_is_asked_anew(parts, command, once, capsys):
     PARTS["beyond the scale"](parts)
     line = faulted(command, capsys, "report", "run")
-    assert "is rated 5000 on a scale from 0 to 100 (20 in all are beyond it)" in line
+    assert "has the rating 5000 on a scale from 0 to 100 (20 in all are beyond it)" in line
     assert command(*named(line)) == 0
     assert followed(command, capsys.readouterr().out) == 0
     assert_same(parts, once)

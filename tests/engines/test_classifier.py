@@ -273,8 +273,8 @@ def test_a_model_that_is_absent_is_named_as_it_was_asked_for(tmp_path, monkeypat
 
 def test_a_folder_without_configuration_is_no_model(tmp_path):
     assert refused(tmp_path) == (
-        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a modelnot a folder; givethat "
-        "has config.json and the weights"
+        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a model folder; "
+        "give the folder that has config.json and the weights"
     )
 
 

@@ -255,8 +255,8 @@ def test_a_model_that_is_not_there_is_named(model, said):
 
 def test_a_folder_without_configuration_is_no_model(tmp_path):
     assert refused(tmp_path) == (
-        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a modelnot a folder; givethat "
-        "has config.json and the weights"
+        f"model {tmp_path}: {tmp_path} has no config.json, so it is not a model folder; "
+        "give the folder that has config.json and the weights"
     )
 
 
