@@ -16,13 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 from runs import as_stored
 
+import audit
 from audit.errors import StoreError
 from audit.runs import store
 from audit.runs.files import _has_rested, write_atomically
 from audit.runs.manifest import SCHEMA_VERSION, Manifest
 from audit.runs.store import RunFolder
-from audit.tables.base import KEPT, Table, word
+from audit.tables import stored
+from audit.tables.base import Table, word
 from audit.tables.ratings import RATINGS
+from audit.tables.stored import KEPT
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
@@ -587,6 +590,18 @@ def test_a_column_that_is_added_opens_the_shards_of_before(before, expected, tmp
         ratings = folder.read_ratings(n_prompts=2)
     assert list(ratings) == [*RATINGS, "mood"]
     assert ratings["mood"].astype(object).where(ratings["mood"].notna(), None).tolist() == [expected, "cross"]
+
+
+@pytest.mark.process
+def test_all_tables_that_folders_keep_are_known_whatever_is_loaded():
+    package = Path(audit.__file__).parent
+    declaring = {path.stem for path in package.rglob("*.py") if "kept=Storage(" in path.read_text("utf-8")}
+    assert declaring == {module.__name__.rpartition(".")[2] for module in stored._DECLARING}
+    known = subprocess.run(
+        [sys.executable, "-c", "import audit.runs.store as s; print(*sorted(s.KEPT))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert {"answers.parquet", "stages.parquet", "pairs.parquet"} <= {*known.stdout.split()} == {*KEPT}
 
 
 def test_a_table_that_nothing_declares_is_not_passed_over(tmp_path):

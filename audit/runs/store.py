@@ -37,8 +37,9 @@ from audit.runs.parquet import Rows, concatenate, give_memory_back, in_pandas, r
 from audit.runs.parts import Parts, part_name
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import unpacked
-from audit.tables.base import KEPT, Table
+from audit.tables.base import Table
 from audit.tables.ratings import Status
+from audit.tables.stored import KEPT
 from stimuli.files import read_file
 from stimuli.json_text import parse_json
 

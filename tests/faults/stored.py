@@ -21,11 +21,11 @@ from audit.runs.parts import Parts
 from audit.runs.prompts import FILE as PROMPTS_FILE
 from audit.runs.prompts import PromptsAsked
 from audit.runs.store import PartBegun, RunFolder
+from audit.tables.answers import ANSWERS
 from audit.tables.preference import JUDGED_PAIRS
 from audit.tables.ratings import RATINGS
 from audit.tables.replies import REPLIES, SCORES
 from audit.tables.stages import GIVEN, STAGES
-from audit.tasks.inventory.tables import ANSWERS
 from audit.tasks.people import _read_study
 from audit.tasks.recognition.corpus import FILE as CORPUS_FILE
 from audit.tasks.recognition.corpus import read_corpus

@@ -12,12 +12,13 @@ from audit.configuration.schema import AuditConfig
 from audit.configuration.task import InventoryTask
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.answers import ANSWERS
 from audit.tables.base import Table
 from audit.tasks.base import Published, Task
 from audit.tasks.inventory.ask import collect_answers
 from audit.tasks.inventory.plan import InventoryPlan, inventory_records, make_inventory_plan
 from audit.tasks.inventory.publish import draw_answers, publish_inventory
-from audit.tasks.inventory.tables import AFFECT_TABLES, ANSWERS, INVENTORY_TABLES
+from audit.tasks.inventory.tables import AFFECT_TABLES, INVENTORY_TABLES
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel
