@@ -171,7 +171,7 @@ def test_the_documentation_has_the_table_of_what_was_found():
     found = tried - fates["survived"]
     documented = (root / "docs" / "reliability.md").read_text(encoding="utf-8")
     assert mutants.table(rows) in documented
-    assert f"{found} of {tried} ({found / tried:.0%})" in documented
+    assert f"{found} of {tried} ({found / tried:.1%})" in documented
     for row in rows:
         if mutants.fate(row) == "survived":
             assert f"`{row['path']}:{row['line']}`" in documented
