@@ -175,10 +175,10 @@ def test_no_number_of_narratives_is_promised_where_they_are_not_what_is_wanting(
     found = verdict(run)
     assert why in of(found, "average")["why"] or why == "many ratings are missing"
     assert found["n_narratives_needed"] is None
-    assert "run again with that many" not in found["sentence"]
+    assert "run again with at least" not in found["sentence"]
     noisy = make_run(two_terms(n=25, sd=8.0), "noisy")
     assert gate(noisy, "margin=0.5", "strict_average=true") == 3
-    assert "run again with that many" in verdict(noisy)["sentence"]
+    assert "run again with at least" in verdict(noisy)["sentence"]
 
 
 def test_a_gap_at_the_margin_is_undecided(make_run):

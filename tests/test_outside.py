@@ -313,7 +313,7 @@ def test_a_code_is_named_and_never_taken_for_an_end(read, values, code):
 
 @pytest.mark.parametrize("ends", [{"low": None, "high": None}, {"low": 1.0, "high": 7.0}])
 def test_the_remedy_keeps_the_codes_that_were_given(read, ends):
-    with pytest.raises(ConfigError, match=r"-99 is likely a code .* give missing=\[-1,-99\]"):
+    with pytest.raises(ConfigError, match=r"-99 is likely a code .* add missing=\[-1,-99\]"):
         read(rated(1, 7, -1, -99), **ends, missing=[-1.0])
 
 

@@ -101,7 +101,7 @@ def test_what_raters_sent_that_can_not_be_used_is_one_line(finished, audit, tmp_
     twice = pd.concat([good.iloc[:1].assign(intensity="0"), good.assign(intensity="1")])
     for table, said in (
         (good.assign(intensity="101"), "intensity '101' is not a whole number from 0 to 100"),
-        (good.assign(intensity="12.5"), "intensity '12.5' is no whole number"),
+        (good.assign(intensity="12.5"), "intensity '12.5' is not a whole number"),
         (good.assign(item_id="bbbbbbbbbb"), "none of its items is in the key"),
         (good.assign(about_1="Jedi"), "about_1 'Jedi' is not one of its answers"),
         (good.assign(about_1=["Hindu", *["Muslim"] * 23]), "gives 'Muslim' for about_1, and 'Hindu' on"),
@@ -176,7 +176,7 @@ def test_options_that_the_form_does_not_have_are_refused(finished, audit, tmp_pa
         (("export", finished, "form=replies"), "form=replies: this run needs form=intensity or form=norming"),
         (("export", finished, "questions=q.yaml"), "questions: form=intensity does not take this option"),
         (("export", finished, "lists=9"), "lists=9: the run has 4 different lists; give"),
-        (("export", finished, "form=norming", "n=0"), "n=0: a whole number from 1"),
+        (("export", finished, "form=norming", "n=0"), "n=0: give the number of narratives per list"),
         (("import", finished, "anna.csv", "form=norming"), "form=norming"),
         (("export", finished, "introduction=none.txt"), "none.txt"),
     ):

@@ -361,7 +361,7 @@ BROKEN = {
     "identities of nobody": (edited("Be a Jew.", "Be a Sikh."), "no perceiver of religion can be read in its system"),
     "an experiencer of nobody": (edited("So a Jew told", "So a Sikh told"), "no experiencer of religion can be read"),
     "other narratives": (edited("a Jew told: <text 3", "a Jew told: <text 4"), "its prompts have other narratives"),
-    "an idx in words": (edited("\n7\t", "\nseven\t"), "the idx 'seven' is no whole number"),
+    "an idx in words": (edited("\n7\t", "\nseven\t"), "the idx 'seven' is not a whole number"),
 }  # fmt: skip
 
 

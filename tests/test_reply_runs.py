@@ -217,7 +217,7 @@ def test_a_strategy_leads_the_model_before_it_replies(strategy, kept, finished, 
     page = (run / "report.html").read_text()
     assert f"<dt>Strategy</dt><dd><bdi>{strategy}</bdi></dd>" in page
     assert set(stages["prompt_index"]) == (set(range(N_PROMPTS)) if strategy == "two-stage" else set())
-    assert ("what became of the strategy's calls" in page.replace("&#39;", "'")) == (strategy == "two-stage")
+    assert ("what happened to the strategy's calls" in page.replace("&#39;", "'")) == (strategy == "two-stage")
 
 
 @pytest.mark.parametrize(("name", "value"), [("margin", 2), ("wanted", 1), ("formula", "intensity ~ in_group")])

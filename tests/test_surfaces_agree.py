@@ -205,7 +205,7 @@ def blocks(page: str, kind: str, title: str) -> list[str]:
 
 def claims(text: str) -> str:
     """Return a text without what it says may not be concluded, and without remedies, which claim nothing."""
-    return re.sub(r"Not to be concluded:.*?(?=Runs:|a model, revision|$)", "", text).replace(
+    return re.sub(r"This does not show:.*?(?=Runs:|a model, revision|$)", "", text).replace(
         "cannot carry a gap between groups", ""
     )
 
@@ -566,7 +566,7 @@ def check_comparison(runs: list[Path], folder: Path, case: Case) -> None:
                     assert int(n)
                     assert float(margin) == pytest.approx(case.settings["margin"])
     first = plain(page.partition('<div class="summary">')[2].partition('id="print-summary"')[0])
-    [said] = re.findall(r"Not to be concluded:(.*?)(?=Runs:|Read with care|$)", first)
+    [said] = re.findall(r"This does not show:(.*?)(?=Runs:|Read with care|$)", first)
     known = (NOT_THE_GROUPS, NO_LARGER, NOT_IN_ITSELF, THESE_WORDS, EVERY_PART)
     assert {words for words in known if words in said} == left_open([claim_of(row) for row in rows], rows)
     check_paper(folder / "beside", page, rows)

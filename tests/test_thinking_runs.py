@@ -295,7 +295,7 @@ def test_a_reply_is_written_after_its_thought_and_holds_none_of_it(run, reasoner
     assert (replies["status"] == "failed").to_numpy().tolist() == unended.tolist()
     assert set(replies.loc[~unended, "text"]) == {"I am sorry."}
     assert set(thoughts["text"]) == {"A dog, so comfort."}
-    assert "Before its answers the model thought" in (path / "report.html").read_text(encoding="utf-8")
+    assert "The model thought before it answered" in (path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_hostile_thought_is_text_wherever_it_is_shown(run, reasoner, capsys):

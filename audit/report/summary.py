@@ -69,7 +69,7 @@ def summary(
     findings: Sequence[ShortAnswer],
     lines: Sequence[tuple[str, str]],  # before what must not be concluded; those without words are left out
     *,
-    not_concluded: Sequence[str],  # each to stand after "not to be concluded:"
+    not_concluded: Sequence[str],  # each to stand after "this does not show:"
     limits: Sequence[Limit] = (),  # content of the page's banner; named here by its titles
     why: str = "limits",  # anchor of the banner
     source: str,
@@ -86,7 +86,7 @@ def summary(
     care = Markup('{}. <a href="#{}">Why that matters</a>').format(named, why) if limits else ""
     all_lines = [
         *lines,
-        ("Not to be concluded", Markup("; ").join(not_concluded) + "." if not_concluded else ""),
+        ("This does not show", Markup("; ").join(not_concluded) + "." if not_concluded else ""),
         ("Read with care", care),
     ]
     return Summary(

@@ -215,8 +215,8 @@ def noise_row(
         "se": se,
         "n_narratives": gap.n_narratives,
         "n_answers": gap.n_answers,
-        "note": f"se is what δ would vary by if all prompts were asked {f'in {dtype}' if dtype else 'again'}, by "
-        f"{floor.n} that were",
+        "note": f"se is the spread of δ if all prompts were asked {f'in {dtype}' if dtype else 'again'}, estimated "
+        f"from {floor.n} that were",
     }
 
 

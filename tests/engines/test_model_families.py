@@ -377,7 +377,7 @@ def test_a_token_that_begins_a_text_late_is_not_put_before_it_again(tokenizer_of
 @pytest.mark.parametrize("mark", ["<|begin_cot|>", "[START REASONING]", "<ponder-thought>\n"])
 def test_a_thought_that_a_template_opens_by_unknown_marks_is_to_be_named(mark, tokenizer_of):
     template = CHATML + "<|im_start|>assistant{{ '" + mark.replace("\n", "\\n") + "' }}"
-    with pytest.raises(ModelError, match=r"opens a thought by .*thinking\.marks=") as raised:
+    with pytest.raises(ModelError, match=r"opens a thought with .*thinking\.marks=") as raised:
         tokenizer_of(template).encode_prompts([Prompt(SYSTEM, USER)])
     assert mark.strip() in str(raised.value)
     named = tokenizer_of(template, thinks_in=(mark.strip(), "/end/"))

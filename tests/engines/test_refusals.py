@@ -28,5 +28,5 @@ def test_two_tokens_of_one_text_have_both_probabilities():
 
 @pytest.mark.parametrize("logprob", [None, float("nan"), "x"])
 def test_a_probability_that_is_no_number_is_refused(logprob):
-    with pytest.raises(ImpossibleError, match="no finite number"):
+    with pytest.raises(ImpossibleError, match="not a finite number"):
         NextTokens.of_logs([(1, "a", logprob)])

@@ -42,7 +42,7 @@ def test_the_verdict_is_the_one_that_these_preferences_allow(prefers, how, verdi
     assert ("% for one" in screen) == bool(number)
     assert re.search(rf" religion {re.escape(verdict)} ({number})", screen)
     assert (NOT_EQUAL in screen) == (PREFERS not in screen)
-    assert screen.partition("Not to be concluded: ")[2].startswith("which replies are better (the judge is a model)")
+    assert screen.partition("This does not show: ")[2].startswith("which replies are better (the judge is a model)")
     assert OF_GROUPS_AND_MODELS in screen
 
 

@@ -233,7 +233,7 @@ def test_the_first_screen_answers(chromium, pages):
         # its limits; the banner. Without a verdict nothing is said of how sure it is.
         assert page.locator(".finding .verdict").inner_text().startswith("No verdict: ")
         assert page.locator(".summary .line strong").all_inner_texts() == [
-            "How big:", "How it varies:", "What next:", "Not to be concluded:", "Read with care:",
+            "How big:", "How it varies:", "What next:", "This does not show:", "Read with care:",
         ]  # fmt: skip
         assert heads.count() == 1 + 4 + 5 + 1
         ends = heads.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().bottom)")

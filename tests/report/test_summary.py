@@ -48,7 +48,7 @@ def several(*gaps: float, n: int = 25, sd: float = 1.0) -> Planted:
 )
 def test_what_may_not_be_concluded_is_what_these_ratings_deny(case: str, denied: str) -> None:
     screen = summary_of(shown(case)[0])
-    told = screen.partition("Not to be concluded: ")[2]
+    told = screen.partition("This does not show: ")[2]
     assert ALWAYS in told
     for other in (NO_GAP, NO_GROUPS, NOT_THE_GROUPS, CHANGED, "that this holds for every emotion and group"):
         assert (other in told) == (other == denied), other
@@ -128,7 +128,7 @@ def test_limits_are_named_by_their_titles_and_dimensions_only_where_there_are_se
     none = {"source": "", "chosen_by": ""}
     one = summary("asked", [ShortAnswer("religion", "v")], [], not_concluded=["a", "b"], limits=limits, **none)
     assert one.lines == (
-        ("Not to be concluded", "a; b."),
+        ("This does not show", "a; b."),
         ("Read with care", 'few narratives; no rating. <a href="#limits">Why that matters</a>'),
     )
     two = [ShortAnswer("religion", "v"), ShortAnswer("age", "v")]

@@ -27,7 +27,7 @@ COMMITTED = {
     "sweep": REPORTS / "example-sweep" / "comparison" / "comparison.html",
     "strategies": REPORTS / "example-strategies" / "comparison" / "comparison.html",
 }
-LINES = ("How big", "How it varies", "Not to be concluded")
+LINES = ("How big", "How it varies", "This does not show")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def bottoms(page, selector: str) -> list[float]:
 def test_a_phone_shows_who_the_answer_its_size_and_what_does_not_follow_at_once(chromium, pages, name):
     with opened(chromium, pages[name], width=390) as page:
         shown = page.locator(".summary .line strong").all_inner_texts()
-        assert "Not to be concluded:" in shown
+        assert "This does not show:" in shown
         assert max(bottoms(page, ".asked, .finding, .summary .line")) <= 844
         assert page.locator(".finding .verdict").count() >= 1
 
@@ -93,8 +93,8 @@ def test_what_would_decide_is_said_on_every_screen_and_of_several_gaps_on_a_phon
 @pytest.mark.parametrize("width", [390, 1440])
 def test_changed_files_are_the_first_thing_that_may_not_be_concluded_from(chromium, pages, width):
     with opened(chromium, pages["accepted"], width=width) as page:
-        first = page.locator(".summary .line", has_text="Not to be concluded").inner_text()
-        assert first.startswith("Not to be concluded: that these are the model's own answers (files were changed")
+        first = page.locator(".summary .line", has_text="This does not show").inner_text()
+        assert first.startswith("This does not show: that these are the model's own answers (files were changed")
         care = page.locator(".summary .line", has_text="Read with care").inner_text()
         assert "files that were changed" in care
         page.click("text=Why that matters")

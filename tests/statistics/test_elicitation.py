@@ -179,8 +179,8 @@ def test_the_spread_of_a_format_is_told_apart_from_that_of_order_and_batches():
     assert (noise["control"], of_format["control"]) == ("noise", "noise_bfloat16")
     assert noise["se"] == pytest.approx(30 / math.sqrt(2) / math.sqrt(8))
     assert of_format["se"] == pytest.approx(own.rms_points / math.sqrt(2) / math.sqrt(8))
-    assert "if all prompts were asked in bfloat16, by 4 that were" in of_format["note"]
-    assert "if all prompts were asked again, by 4 that were" in noise["note"]
+    assert "if all prompts were asked in bfloat16, estimated from 4 that were" in of_format["note"]
+    assert "if all prompts were asked again, estimated from 4 that were" in noise["note"]
     # Without that they were asked again in the run's own format, there is nothing to tell the format by.
     alone = elicitation_tables(ratings, half, EMPTY, confidence=0.95, in_formats={"bfloat16": half})
     assert alone.noise_formats == {}

@@ -448,7 +448,7 @@ def test_a_string_that_is_given_twice_is_the_last_one(const):
         pytest.param("", ["'persona_prompt_0'", "there are none"], id="empty file"),
         pytest.param("persona_prompt_0 = (", ["not Python", "line 1"], id="not Python"),
         pytest.param("emotion\ttext_id\nanger\t215\n", ["not Python"], id="a table"),
-        pytest.param("x = '\x00'", ["line 1 holds a NUL character"], id="null bytes"),
+        pytest.param("x = '\x00'", ["line 1 has a NUL character"], id="null bytes"),
         pytest.param("x = " + "(" * 5000, ["not Python"], id="brackets without end"),
         pytest.param(b"# caf\xe9\n", ["line 1 is not UTF-8"], id="Latin-1"),
         pytest.param(

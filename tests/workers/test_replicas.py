@@ -203,9 +203,9 @@ def test_a_questionnaire_and_replies_are_shared_out_too(alone, tiny_model, tmp_p
     }.items():
         collect(tmp_path / name, overrides(tiny_model, *words, TWO), lines)
         same(tmp_path / name, alone(*words))
-    [idle] = [line for line in lines if "nothing to do" in line]
+    [idle] = [line for line in lines if "some are idle" in line]
     assert idle.startswith("note: 1 shard of 25 prompts for 2 workers")
-    assert idle.endswith("shard_size=13 gives all of them")
+    assert idle.endswith("shard_size=13 gives all of them work")
 
 
 # --- What is refused -------------------------------------------------------------------------------------------------

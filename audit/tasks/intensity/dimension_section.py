@@ -262,7 +262,7 @@ def _head(verdict: str, number: str, unit: str, spread: str, facts: str) -> tupl
 def _in_full(found: WordedResult, refusals: RefusalGap | None) -> Iterator[Paragraph | None]:
     """Yield everything that is said of a gap, and of the refusal gap."""
     yield Paragraph(found.lead, "lead")
-    size = Markup(" That is {}.").format(found.size) if found.size else ""
+    size = Markup(" The gap is {}.").format(found.size) if found.size else ""
     yield Paragraph(Markup("{}{} {} {}").format(found.evidence, size, found.raw, found.excluded))
     yield Paragraph(found.response) if found.response else None
     yield _named(

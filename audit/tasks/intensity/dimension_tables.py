@@ -100,7 +100,7 @@ def manipulation(results: Results) -> Captioned | None:
         "manipulation",
         "Do the ratings match the story? Ratings without any identity. The check is passed if the interval is above "
         "the required difference, and failed if it is below. If the check of emotions fails, there is no verdict. If "
-        "only the check of intensities fails, no gap is ruled out",
+        "only the check of intensities fails, a gap can be found, but not that there is none",
         said("check", "what should be rated higher", _MANIPULATIONS),
         ("mean_higher", "mean"), ("mean_lower", "mean of the other"), ("difference", "difference, points"), "ci_low",
         ("least_response", "required difference"), said("answer", "passed", _FOLLOWED), ("share_higher", "higher in"),
