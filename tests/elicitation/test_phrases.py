@@ -169,5 +169,5 @@ def test_english_alone_does_not_see_a_german_refusal():
 
 def test_a_beginning_that_is_a_german_refusal_is_refused():
     check_begun("Zahl: ", HUNDRED, GERMAN)
-    with pytest.raises(ConfigError, match="reads as a refusal by itself"):
+    with pytest.raises(ConfigError, match="reads as a refusal on its own"):
         check_begun("Das kann ich nicht beurteilen. ", HUNDRED, GERMAN)

@@ -64,7 +64,7 @@ def test_a_run_by_batch_is_the_run_without_row_for_row(tmp_path, undisturbed, ca
     assert not (tmp_path / "run" / "part-begun.jsonl").exists()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert "batch" not in manifest["identity"]["engine"]
-    assert manifest["engine_why"].endswith("asked by batch")
+    assert manifest["engine_why"].endswith("asked in batches")
 
 
 def test_a_shard_is_as_much_as_a_batch_holds_and_of_a_run_without_batches_nothing_is_named(tmp_path):
@@ -222,12 +222,12 @@ def test_a_budget_holds_for_batches_and_what_was_submitted_is_read(tmp_path, und
     server = Batching()
     with server.serving() as url:
         for n in (19, 38):  # beside the list of models, and the question before the run
-            with pytest.raises(BudgetError, match=r"max_requests=21 is spent"):
+            with pytest.raises(BudgetError, match=r"max_requests=21 is used up"):
                 collected(tmp_path / "run", url, *BATCH, "engine.server.max_requests=21")
             assert len(server.asked_by_batch) == n
         pd.testing.assert_frame_equal(collected(tmp_path / "run", url, *BATCH), undisturbed)
         assert len(server.asked_by_batch) == N
-        with pytest.raises(BudgetError, match=r"max_tokens=600 is spent"):
+        with pytest.raises(BudgetError, match=r"max_tokens=600 is used up"):
             collected(tmp_path / "other", url, *BATCH, "engine.server.max_tokens=600", "shard_size=10")
     assert N < len(server.asked_by_batch) < 2 * N
 
@@ -279,7 +279,7 @@ def test_a_server_without_batches_is_refused_with_the_remedy_which_works(tmp_pat
             with pytest.raises(
                 ModelError,
                 match=r"does not accept batches \(HTTP 404 at /files: Not Found\); "
-                r"engine\.batch=null",
+                r"use engine\.batch=null to send prompts one by one",
             ):
                 collected(tmp_path / "run", url, *BATCH)
         ratings = collected(tmp_path / "run", url, "engine.batch=null", "shard_size=50")
@@ -441,7 +441,7 @@ def test_an_error_of_a_batch_that_repeats_what_was_sent_says_no_more_than_its_ow
         engine.by_batch()
         asked = [PROMPTS[0], Prompt("Judge.", told), PROMPTS[2]]
         if code is None:
-            with pytest.raises(ModelError, match=r"refuses what is asked \(HTTP 400"):
+            with pytest.raises(ModelError, match=r"rejected the request \(HTTP 400"):
                 engine.write(asked, max_tokens=9)
         else:
             written = engine.write(asked, max_tokens=9)
@@ -466,7 +466,7 @@ def test_an_id_that_could_be_an_address_is_refused(name):
     class Odd:
         base_url = "http://here"
 
-    with pytest.raises(ModelError, match="gives a batch without an id"):
+    with pytest.raises(ModelError, match="returned a batch without an id"):
         Batches(Odd())._id({"id": name}, "a batch")
 
 

@@ -219,9 +219,7 @@ def test_a_tokenizer_of_more_tokens_than_are_embedded_is_refused(tmp_path):
 
 
 def test_more_tokens_than_the_model_can_write_are_refused(comet):
-    assert "writes fewer than 16 tokens; lower strategy.knowledge.max_tokens=16 is too many" in refused(
-        comet, max_tokens=16
-    )
+    assert "writes fewer than 16 tokens; lower strategy.knowledge.max_tokens=16" in refused(comet, max_tokens=16)
 
 
 def test_weights_that_are_missing_are_not_made_up(copy):
@@ -262,7 +260,7 @@ def test_a_folder_without_configuration_is_no_model(tmp_path):
 
 @pytest.mark.parametrize("wrong", [{"n": 0}, {"max_tokens": 0}, {"batch_size": 0}])
 def test_numbers_below_one_are_refused_before_anything_is_loaded(wrong):
-    with pytest.raises(ValueError, match="=0: must be 1 or more"):
+    with pytest.raises(ValueError, match="=0: must be at least 1"):
         infer(HEADS, relations=RELATIONS, model="no-such-folder", **wrong)
 
 

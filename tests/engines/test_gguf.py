@@ -125,14 +125,14 @@ def test_the_stretched_positions_of_llama_3_are_kept(made):
     ("options", "said"),
     [
         ({"factors": [1, 2, 3, 4]}, "transformers ignores rope_freqs.weight, which stretches positions"),
-        ({"settings": [("llama.rope.scaling.type", "yarn")]}, "leaves out llama.rope.scaling.type=yarn"),
-        ({"settings": [("llama.logit_scale", 0.0625)]}, "leaves out llama.logit_scale=0.0625"),
+        ({"settings": [("llama.rope.scaling.type", "yarn")]}, "transformers ignores llama.rope.scaling.type=yarn"),
+        ({"settings": [("llama.logit_scale", 0.0625)]}, "transformers ignores llama.logit_scale=0.0625"),
         (
             {"without": "output_norm.weight"},
-            "a model of 25,888 weights (first: model.norm.weight) of the file's 25,856",
+            "transformers builds a model with 25,888 weights (first: model.norm.weight) from the file's 25,856",
         ),
         ({"arch": "command-r"}, "transformers cannot convert it (GGUF model with architecture command-r"),
-        ({"settings": [("llama.\x1b[2J\n_scale", 0.5)]}, "leaves out llama. [2J _scale=0.5"),
+        ({"settings": [("llama.\x1b[2J\n_scale", 0.5)]}, "transformers ignores llama. [2J _scale=0.5"),
     ],
     ids=["positions", "scaling", "scale", "missing", "unknown", "control characters"],
 )
@@ -172,7 +172,9 @@ def test_what_is_no_model_is_refused_in_a_line(content, said, tmp_path, monkeypa
 
 
 def test_one_part_of_several_says_how_to_join_them(made):
-    assert "is one of 3; join them with llama.cpp's llama-gguf-split --merge" in refused(made("my-00001-of-00003.gguf"))
+    assert "is one of 3 parts; join them with llama.cpp's llama-gguf-split --merge" in refused(
+        made("my-00001-of-00003.gguf")
+    )
 
 
 def test_a_disk_that_is_full_is_seen_before_anything_is_written(made, monkeypatch):

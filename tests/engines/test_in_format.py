@@ -84,5 +84,5 @@ def test_its_own_format_is_no_other_and_vllm_does_not_change(tiny_model, open_en
     assert "vllm" not in sys.modules
     from audit.engines.vllm import VllmEngine
 
-    with pytest.raises(ModelError, match="engine=transformers works"):
+    with pytest.raises(ModelError, match="float32 once a model is loaded; use engine=transformers"):
         VllmEngine.in_format(object.__new__(VllmEngine), "float32")

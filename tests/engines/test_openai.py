@@ -334,8 +334,8 @@ LASTING = {
     r"later",
     "500": r"no answer after 3 tries \(last: HTTP 500",
     "503": r"no answer after 3 tries \(last: HTTP 503\)",
-    "garbage": r"no answer after 3 tries \(last: what begins .* in place of JSON\)",
-    "HTML": r"no answer after 3 tries \(last: a web page in place of JSON\)",
+    "garbage": r"no answer after 3 tries \(last: what begins .* instead of JSON\)",
+    "HTML": r"no answer after 3 tries \(last: a web page instead of JSON\)",
     "half-closed": r"no answer after 3 tries \(last: RemoteProtocolError",
     "no answer": r"no answer after 3 tries \(last: RemoteProtocolError",
     "drip": r"no answer after 3 tries \(last: slower than engine\.server\.timeout_s=0\.5\)",
@@ -343,7 +343,7 @@ LASTING = {
     "empty choices": r"its responses contain no answer \(no choices, 3 times\); .*the same command",
     "wrong model": r"answers as 'another' now and as 'tiny-2026-01-01' before",
     "401": r"rejected the key \(HTTP 401: bad key \[key\]\)",
-    "400": r"refuses what is asked \(HTTP 400: what is this\? key \[key\]\)",
+    "400": r"rejected the request \(HTTP 400: what is this\? key \[key\]\)",
     "redirect": r"redirects elsewhere \(HTTP 307\)",
 }
 

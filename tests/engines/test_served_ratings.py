@@ -264,7 +264,7 @@ SHORT = "How long is the context length, number 3?"
 @pytest.mark.parametrize("kind", ECHOES)
 def test_words_of_a_narrative_that_an_error_repeats_say_nothing_of_it(opened, kind):
     for told in (TOLD, SHORT):
-        with pytest.raises(ModelError, match=r"refuses what is asked \(HTTP 422"):
+        with pytest.raises(ModelError, match=r"rejected the request \(HTTP 422"):
             refusing(opened, ECHOES[kind], 422, [Prompt("Judge.", told), *PROMPTS[:2]])
 
 

@@ -138,7 +138,7 @@ def test_the_plain_form_is_question_and_answer(tokenizer_of):
     assert tokenizer.has_system_role
     assert tokenizer.shows_turns
     assert tokenizer.encode_prompts(PROMPTS)[0].count(tokenizer.hf.bos_token_id) == 1
-    assert "model.chat_template=plain; <|start|> put before" in tokenizer.say_chat()
+    assert "model.chat_template=plain; <|start|> added before each prompt" in tokenizer.say_chat()
     assert tokenizer.chat_identity["template"] == read_template("plain").sha256
 
 

@@ -69,7 +69,8 @@ def test_the_number_of_narratives_is_one_that_groups_share_evenly_and_that_is_sa
 
 
 @pytest.mark.parametrize(
-    ("n", "n_lists", "said"), [(0, None, "n=0"), (24, 0, "lists=0"), (24, 5, "lists=5: 4 are all")]
+    ("n", "n_lists", "said"),
+    [(0, None, "n=0"), (24, 0, "lists=0"), (24, 5, "lists=5: the run has 4 different lists; give 1 to 4")],
 )
 def test_what_can_not_be_drawn_is_said(n, n_lists, said):
     with pytest.raises(ConfigError, match=said):

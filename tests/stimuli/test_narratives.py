@@ -122,7 +122,7 @@ def test_words_of_a_free_emotion_are_inferred_and_said(emotion, noun, adjective,
 def test_a_name_that_no_list_has_is_said_to_be_taken_as_it_stands(write):
     narratives = read(write("id,emotion,text\n1,saudade,A day.\n2,upset,B.\n"))
     assert narratives.said == (
-        "'saudade': noun 'saudade', adjective 'saudade' (its own name, since no list has it)",
+        "'saudade': noun 'saudade', adjective 'saudade' (its own name, because no list has it)",
         "'upset': noun 'upset', adjective 'upset'",  # listed so: "how much upset", "how upset"
     )
 
@@ -130,7 +130,7 @@ def test_a_name_that_no_list_has_is_said_to_be_taken_as_it_stands(write):
 @pytest.mark.parametrize("other", ["Sad", "sad\u200b", "SAD", "sa\u00add"])
 def test_two_spellings_of_one_emotion_are_refused(other, write):
     path = write(f"id,emotion,text\n1,sad,A.\n2,{other},B.\n")
-    assert error_of(path) == f"{path}: line 3: the emotion {other!r} is 'sad' on line 2; write it in one way"
+    assert error_of(path) == f"{path}: line 3: the emotion {other!r} is 'sad' on line 2; write it one way"
 
 
 def test_white_space_within_an_emotion_makes_no_other_one(write):
@@ -203,7 +203,7 @@ def test_a_word_that_a_file_gives_once_is_taken_for_all_rows_of_its_emotion(writ
         EmotionWords("rage", "wut"), EmotionWords("rage", "wut"), EmotionWords("joy", "joyful"),
         EmotionWords("rage", "wut"),
     ]  # fmt: skip
-    assert narratives.said == ("'wut': adjective 'wut' (its own name, since no list has it)",)
+    assert narratives.said == ("'wut': adjective 'wut' (its own name, because no list has it)",)
 
 
 def test_only_emotions_that_are_asked_about_are_said(write):
