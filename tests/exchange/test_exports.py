@@ -341,4 +341,6 @@ def test_a_number_that_no_answer_is_read_as_is_not_exported(there, audit, capsys
     with RunFolder(Path("run")) as folder:
         folder.clear("ratings")
         folder.write_shard(0, rows)
-    assert "is rated 5000 on a scale from 0 to 100" in refused(audit, capsys, "run", "form=csv", "to=out")
+    assert "prompt 0 has the rating 5000 on a scale from 0 to 100" in refused(
+        audit, capsys, "run", "form=csv", "to=out"
+    )
