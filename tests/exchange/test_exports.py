@@ -148,7 +148,8 @@ def test_a_text_that_spss_cannot_hold_is_named_and_the_remedy_works(there, audit
         folder.write_shard(0, long.assign(response="long " * 7_000))
     said = refused(audit, capsys, "run", "form=spss", "to=sav", "texts=true")
     assert (
-        "column response has a text of 35,000 bytes, but SPSS keeps 32,767; leave texts= out, or use form=csv" in said
+        "column response has a text of 35,000 bytes, but SPSS keeps at most 32,767; leave texts= out, or use form=csv"
+        in said
     )
     assert audit("export", "run", "form=spss", "to=sav") == 0
     assert audit("export", "run", "form=csv", "to=csv", "texts=true") == 0
@@ -340,4 +341,6 @@ def test_a_number_that_no_answer_is_read_as_is_not_exported(there, audit, capsys
     with RunFolder(Path("run")) as folder:
         folder.clear("ratings")
         folder.write_shard(0, rows)
-    assert "is rated 5000 on a scale from 0 to 100" in refused(audit, capsys, "run", "form=csv", "to=out")
+    assert "prompt 0 has the rating 5000 on a scale from 0 to 100" in refused(
+        audit, capsys, "run", "form=csv", "to=out"
+    )

@@ -438,9 +438,7 @@ def test_a_run_of_another_tool_says_what_is_not_known_of_it(audit, tmp_path):
     assert "The identities that were rated: of identity, 3 perceivers and 3 experiencers of 3 groups." in text
     assert "manipulation" not in text
     assert "seed" not in text
-    repeated = (
-        "Caution, of identity: not controlled for repetition of words: in-group pairs repeat the perceiver's words"
-    )
+    repeated = "Caution, of identity: repeated words are not controlled: in-group pairs repeat the perceiver's words"
     assert repeated in text
     assert repeated in (out / "table.md").read_text("utf-8")
     own = pd.read_csv(run / "tables" / "gap.csv").query("headline and scope == 'narratives'").iloc[0]

@@ -295,7 +295,7 @@ def test_commands_of_its_notes_are_said_to_be_given_in_the_folder_of_the_runs(ru
     runs = tmp_path / "my runs"
     shutil.copytree(run, runs / "a")
     shutil.rmtree(runs / "a" / "tables")
-    said = f"note: commands in these notes in the folder of the runs: cd '{runs}'\n"
+    said = f"note: run the commands in these notes in the folder of the runs: cd '{runs}'\n"
     assert main(["index", str(runs)]) == 0
     err = capsys.readouterr().err
     assert "`python -m audit report a` makes them" in err

@@ -45,7 +45,10 @@ def ratings_of(n, *, perceivers=TERMS, experiencers=TERMS, refused=lambda row: F
         (ratings_of(6, perceivers=TERMS[:1], experiencers=TERMS[1:2]), ["No δ", "nothing is in-group"]),
         (
             ratings_of(6, refused=lambda row: row["perceiver"] == "a Jain"),
-            ["An identity without any rating", "no rating at all with the perceiver 'a Jain'"],
+            [
+                "An identity without any rating",
+                "The perceiver 'a Jain' has no rating at all, so δ only covers the others.",
+            ],
         ),
     ],
     ids=["no rating", "no in-group rating", "one narrative", "one perceiver", "one pair", "a silent perceiver"],
