@@ -131,8 +131,18 @@ def tables_known_to(*modules: str) -> set[str]:
 
 
 def test_the_store_knows_no_table_of_a_feature():
-    assert tables_known_to("audit.runs.store", "audit.runs.parts", "audit.runs.one_file") == {
-        "base", "ratings", "shared", "spreadsheets",
+    assert tables_known_to("audit.runs.parts", "audit.runs.one_file") == {"base", "spreadsheets"}
+    imports = [i.target for i in layers.all_imports() if i.importer == "audit.runs.store"]
+    assert {".".join(name.split(".")[:3]) for name in imports if name.startswith("audit.tables.")} == {
+        "audit.tables.base", "audit.tables.ratings", "audit.tables.stored",
+    }  # fmt: skip
+    assert tables_known_to("audit.tables.ratings") == {"base", "shared", "spreadsheets"}
+
+
+def test_what_lists_the_stored_tables_knows_those_alone():
+    assert tables_known_to("audit.tables.stored") == {
+        "answers", "base", "gap", "people", "people_of_replies", "preference", "ratings", "replies", "shared",
+        "spreadsheets", "stages",
     }  # fmt: skip
 
 
