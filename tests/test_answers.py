@@ -281,8 +281,7 @@ FAULTY = {
     "no object": (b"[1]", r"line 3 must be a JSON object, but is a list"),
     "no id": (b'{"text": "7"}', r"line 3 has no id; give each answer the id of its prompt"),
     "another export": (
-        b'{"id": "abc-0", "text": "7"}',
-        r"line 3: id 'abc-0' belongs to other prompts, with ids from 'abc'",
+        b'{"id": "abc-0", "text": "7"}', r"line 3: id 'abc-0' belongs to other prompts, with ids from 'abc'",
     ),
     "no such place": (b'{"id": "EXPORT-99999", "text": "7"}', r"line 3: no prompt has the id .*-99999'"),
     "another number": (b'{"id": "EXPORT-007", "text": "7"}', r"line 3: no prompt has the id"),

@@ -520,7 +520,9 @@ def test_a_column_that_its_version_had_is_damage_where_it_is_missing(version, lo
         rewrite(path, version, lambda table: table.drop_columns(lost))
         with pytest.raises(StoreError) as raised:
             folder.read_ratings(n_prompts=1)
-    assert str(raised.value).startswith(f"{path} cannot be read (its columns are not those of ratings: {named}); restore it from a copy, or ")
+    assert str(raised.value).startswith(
+        f"{path} cannot be read (its columns are not those of ratings: {named}); restore it from a copy, or "
+    )
 
 
 def test_a_shard_of_a_newer_version_is_said_to_be_one(tmp_path):

@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from audit.errors import ConfigError, check_margin
 
 MOST_PERMUTATIONS: Final = 10_000_000  # more would only separate smaller p-values, which no corrected test needs
-# percentage points: refusals have a margin of their own, since one in scale points does not apply to them
-REFUSAL_MARGIN: Final = 5.0
+REFUSAL_MARGIN: Final = 5.0  # percentage points: a margin in scale points does not apply to refusals
 _RECORDED: Final = "recorded"  # validation context of settings that a manifest holds
 _IN_POINTS: Final = "may_be_all"  # the mark of a setting in points: whether it may be as large as the whole scale
 _BOUNDS: Final = frozenset({

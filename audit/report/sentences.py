@@ -142,7 +142,7 @@ class WordedResult:
     wider: Markup = _NOTHING  # what can be said about other identities
     # the row that the numbers come from: the verdict's, or the gap's if no verdict has an interval
     decided: PlacedRow | None = None
-    alone: bool = False  # whether evidence, power and scope are of the gap over narratives alone, which differs from it
+    alone: bool = False  # whether evidence, power and scope are of the gap for these words, which differs from it
 
 
 def answer(

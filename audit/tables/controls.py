@@ -25,10 +25,7 @@ NO_STEM: Final = "no stem is stated for"  # how the note on `echo_free` begins i
 
 
 class ComparedWords(dict[str, str]):
-    """Stems by term, from an earlier version: terms without one share a stem if their letters are alike.
-
-    Kept so that runs of those versions give the same numbers. Now every stem is stated where it is needed.
-    """
+    """Stems by term, from a version that compared words; kept so that its runs give the same numbers."""
 
 
 CONTROLS: Final = Table(

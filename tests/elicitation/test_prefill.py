@@ -228,7 +228,7 @@ def test_beginning_and_response_are_read_together_and_the_response_alone_where_t
     ("begun", "reads"), [("I would say 80, or ", "a rating"), ("I cannot rate this ", "a refusal")]
 )
 def test_a_beginning_that_answers_by_itself_is_refused(begun, reads):
-    with pytest.raises(ConfigError, match=rf"elicitation\.prefill='.*' reads as {reads} by itself.*leave the number"):
+    with pytest.raises(ConfigError, match=rf"elicitation\.prefill='.*' reads as {reads} on its own.*leave the number"):
         check_begun(begun, HUNDRED)
 
 

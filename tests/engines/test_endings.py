@@ -222,7 +222,9 @@ def test_what_a_model_was_shown_ends_before_its_answer():
     assert (list(_shown(answered)), list(_shown(silent))) == (asked, asked)
 
 
-@pytest.mark.parametrize(("temperature", "said"), [(None, "was given no temperature"), (0.7, "at temperature 0.7"), (0, "")])
+@pytest.mark.parametrize(
+    ("temperature", "said"), [(None, "was given no temperature"), (0.7, "at temperature 0.7"), (0, "")]
+)
 def test_a_log_whose_answers_were_drawn_is_remarked_on(temperature, said):
     found = list(_remarks(InspectLog("m", "Inspect", temperature, ())))
     assert [said in each for each in found] == ([True] if said else [])

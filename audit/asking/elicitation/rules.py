@@ -12,8 +12,7 @@ import pandas as pd
 from audit.asking.elicitation.parsing import parse_response, parse_response_hou2025
 from audit.asking.elicitation.phrases import ParsedResponse
 
-OF_ANSWERS: Final = ("released_answers", "intensity_differs")
-"""Codes of remarks on what the two rules read in released answers."""
+OF_ANSWERS: Final = ("released_answers", "intensity_differs")  # codes of remarks on released answers
 
 
 def study_intensities(responses: pd.Series) -> npt.NDArray[np.float64]:

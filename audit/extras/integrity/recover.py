@@ -42,8 +42,7 @@ from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.registry import TASKS
 from stimuli.strategies import THOUGHT
 
-ASIDE: Final = "set-aside"
-"""Subfolder of a run for files that were moved out of the way."""
+ASIDE: Final = "set-aside"  # subfolder of a run for files that were moved out of the way
 _LABELS: Final = ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")
 """Columns that distinguish a run's rows from those of another run's grid."""
 _IN_ONE_FILE: Final = (GIVEN, MANIPULATED, ELICITATION_SAMPLE, ASKED_AGAIN, *ASKED_IN_FORMATS.values())

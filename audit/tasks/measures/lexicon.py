@@ -258,7 +258,7 @@ def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Na
     elif not any(lexicon.profile(text) for each in narratives for text in _wordings(each)):
         absent = (
             f"no narrative of this run has a word of the {lexicon.source} lexicon ({len(lexicon.emotions):,} words): "
-            "name a larger one, measures.lexicon.path=FILE, or hold replies against the narrative's emotion, "
+            "give a larger one, measures.lexicon.path=FILE, or compare replies with the narrative's emotion, "
             "measures.lexicon.narrative=emotion"
         )
     scorer = partial(LexiconScorer, lexicon, terms=terms, narrative=own.narrative, emotions=words)
