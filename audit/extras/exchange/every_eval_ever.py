@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.errors import ConfigError, StoreError
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
-from audit.report.sentences import ALONE
 from audit.tables.formatting import MEANING, printable
 from audit.tables.spreadsheets import seen
 from stimuli.errors import suggest
@@ -124,6 +123,7 @@ def _record(collected: Collected, told: ExportOptions, model_id: str) -> dict[st
 def _results(collected: Collected) -> Iterator[dict[str, Any]]:
     """Yield a result for each gap and for the mean over dimensions; StoreError if there is none."""
     from audit.report.numbers import rows_of
+    from audit.report.sentences import ALONE
     from audit.report.verdicts import worded
 
     manifest = collected.manifest
