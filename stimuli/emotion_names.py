@@ -99,7 +99,7 @@ def complete(
     >>> words[2]
     EmotionWords(noun='rage', adjective='Wut')
     >>> list(said.values())
-    ["'angry': noun 'anger', adjective 'angry'", "'Wut': adjective 'Wut' (its own name, since no list has it)"]
+    ["'angry': noun 'anger', adjective 'angry'", "'Wut': adjective 'Wut' (its own name, because no list has it)"]
     """
     nouns: dict[str, dict[str, None]] = {}
     adjectives: dict[str, dict[str, None]] = {}

@@ -20,7 +20,7 @@ def reach_remarks(dimensions: Sequence[Dimension]) -> list[str]:
     []
     >>> [few] = reach_remarks(load_dimensions("geneva", names=["religion"]))
     >>> few[:80]
-    'religion: 4 groups; a result can speak of these pairs of words and not of groups'
+    'religion: 4 groups; a result holds for these pairs of words, not for groups; for'
     """
     asked = [each for each in dimensions if not each.placebo]
     few = [each for each in asked if _n_groups(each) < LEAST_GROUPS]

@@ -303,7 +303,7 @@ def check_unique(identifiers: Iterable[str], *, of: str, place: str) -> None:
     --------
     >>> check_unique(["a", "b", "a"], of="narrative", place="mine.csv")
     Traceback (most recent call last):
-    stimuli.errors.StimulusError: mine.csv: the narrative identifier 'a' stands twice; give each its own
+    stimuli.errors.StimulusError: mine.csv: the narrative identifier 'a' occurs twice; give each its own
     """
     seen: set[str] = set()
     twice: dict[str, None] = {}

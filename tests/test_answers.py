@@ -235,7 +235,7 @@ def test_what_says_that_a_text_is_not_whole_reaches_its_reader_from_every_form_o
     assert manifest["model"]["elsewhere"]["n_unsigned"] == 3
     page = Path("run/report.html").read_text("utf-8")
     assert f"1 response of {len(lines)} was cut" in page
-    assert "Of 3 answers nothing says whether they are whole or cut" in page
+    assert "For 3 answers it is not known whether they are complete or cut: add a column" in page
 
 
 def test_settings_in_points_are_held_against_the_scale_of_what_was_asked(there, audit, capsys):

@@ -161,7 +161,7 @@ def test_a_run_that_was_stopped_half_way_has_no_verdict(make_run, gap):
 
 NOTHING_TO_PLAN = {
     "mostly write something other than a number": lambda table: table.assign(number_mass=0.1),
-    "there is no rating": lambda table: table.assign(intensity=np.nan, status="refused"),
+    "there are no ratings": lambda table: table.assign(intensity=np.nan, status="refused"),
     "many ratings are missing": lambda table: table.assign(
         intensity=table["intensity"].where(table.index % 3 > 0), status=np.where(table.index % 3 > 0, "rated", "failed")
     ),
