@@ -130,7 +130,7 @@ def test_no_id_leads_out_of_the_reports(path, tmp_path):
 
 
 def test_a_folder_s_name_is_cut_before_its_hash(tmp_path, monkeypatch):
-    monkeypatch.setattr("audit.runs.provenance._FOLDER_LETTERS", 5)
+    monkeypatch.setattr("audit.asking.run_identity._FOLDER_LETTERS", 5)
     folder = default_run_dir(plan_at(tmp_path, "model=ollama", "model.path=abcdefgh"))
     assert re.fullmatch(r"abcde-[0-9a-f]{8}", folder.name)
 

@@ -350,7 +350,7 @@ def test_the_whole_command_by_a_tiny_model(collected, tiny_model, tmp_path, caps
 def test_help_says_what_the_command_takes(capsys):
     assert main(["judge", "--help"]) == 0
     said = capsys.readouterr().out
-    assert "goes on\nwhere it stopped" in said
+    assert "To continue an interrupted comparison, give\nthe same command again." in said
     assert main(["--help"]) == 0
     assert "judge        have a model compare" in capsys.readouterr().out
 
