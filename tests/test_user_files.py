@@ -342,7 +342,7 @@ def test_several_columns_make_an_identifier_that_no_others_make(tmp_path):
 def test_a_small_file_that_stands_for_very_much_is_refused(tmp_path):
     path = tmp_path / "r.parquet"
     pq.write_table(pa.table({"id": pa.nulls(200_000_000, pa.null())}), path)
-    with pytest.raises(StimulusError, match="has 200,000,000 cells, but at most 100,000,000 can be read; split it$"):
+    with pytest.raises(StimulusError, match=r"has 200,000,000 cells, but at most 100,000,000 can be read; split it$"):
         read_cells(path, {"narrative_id": "id"}, of="rows")
 
 
