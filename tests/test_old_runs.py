@@ -54,8 +54,14 @@ GONE = {"missing_grid.csv", "wording_splits.csv", "null.csv", "published_cells.c
 """Tables that no run has any more, or replications alone."""
 
 
-SPELT = {"can not": "cannot", r"audit\.texts\.replies": "audit.tasks.reply.reply_status"}
-"""What texts said until then: a spelling, and the former name of a module."""
+SPELT = {
+    "can not": "cannot",
+    r"audit\.texts\.replies": "audit.tasks.reply.reply_status",
+    r"se is what δ would vary by if all prompts were asked (.+), by (\d+) that were": (
+        r"se is the spread of δ if all prompts were asked \1, estimated from \2 that were"
+    ),
+}
+"""What texts said until then: a spelling, the former name of a module, and a note."""
 
 
 def still_made(table):

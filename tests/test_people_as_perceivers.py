@@ -176,7 +176,7 @@ def test_options_that_the_form_does_not_have_are_refused(finished, audit, tmp_pa
         (("export", finished, "form=replies"), "form=replies: this run needs form=intensity or form=norming"),
         (("export", finished, "questions=q.yaml"), "questions: form=intensity does not take this option"),
         (("export", finished, "lists=9"), "lists=9: the run has 4 different lists; give"),
-        (("export", finished, "form=norming", "n=0"), "n=0: give the number of narratives per list"),
+        (("export", finished, "form=norming", "n=0"), "n=0: must be a whole number of at least 1"),
         (("import", finished, "anna.csv", "form=norming"), "form=norming"),
         (("export", finished, "introduction=none.txt"), "none.txt"),
     ):

@@ -275,7 +275,7 @@ def test_a_model_that_changed_behind_its_path_can_not_go_on(tiny_model, audit, f
     assert audit("run", *overrides("model", "mine")) == 2
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("audit: run_dir=mine holds answers of another model: model_files is")
-    assert "choose another run_dir to ask this one" in line
+    assert "choose another run_dir to ask this model" in line
     assert "ratings/part-000003.parquet" not in shards_of(tmp_path / "mine")
 
 
@@ -351,7 +351,7 @@ def test_a_rating_that_no_answer_is_read_as_is_refused_wherever_it_is_read(
         capsys.readouterr()
         assert audit(*command) == 2, command
         line = capsys.readouterr().err.splitlines()[-1]
-        assert f"run/ratings: prompt {place} is rated " in line
+        assert f"run/ratings: prompt {place} has the rating " in line
         assert "on a scale from 0 to 100" in line
 
 

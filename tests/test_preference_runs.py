@@ -218,7 +218,7 @@ def test_narratives_are_drawn_by_the_seed_and_another_question_does_not_mix_with
     assert main(["judge", *map(str, runs), "model=a-judge"]) == 0
     assert len(list(Path("reports").glob("judged-*"))) == 1
     assert main(["report", str(out)]) == 2
-    assert "it holds a comparison of two runs' replies by a judge" in capsys.readouterr().err
+    assert "it has a comparison of two runs' replies by a judge" in capsys.readouterr().err
 
 
 def test_a_judge_that_writes_its_answers_is_read_and_what_it_does_not_choose_is_missing(runs, tmp_path, scripted):
@@ -350,7 +350,7 @@ def test_the_whole_command_by_a_tiny_model(collected, tiny_model, tmp_path, caps
 def test_help_says_what_the_command_takes(capsys):
     assert main(["judge", "--help"]) == 0
     said = capsys.readouterr().out
-    assert "goes on\nwhere it stopped" in said
+    assert "To continue an interrupted comparison, give\nthe same command again." in said
     assert main(["--help"]) == 0
     assert "judge        have a model compare" in capsys.readouterr().out
 

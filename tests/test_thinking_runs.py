@@ -213,7 +213,7 @@ def test_delta_with_thoughts_stands_against_delta_without(compared):
 def test_a_page_says_how_long_it_thought_and_what_it_did_not_end(compared):
     runs, _, _ = compared
     page = {mode: (path / "report.html").read_text(encoding="utf-8") for mode, path in runs.items()}
-    assert "the model thought" not in page["off"]
+    assert "The model thought before it answered" not in page["off"]
     for mode in ("on", "budget"):
         n, n_cut = len(thoughts_of(runs[mode])), int((thoughts_of(runs[mode])["status"] == "cut").sum())
         allowed = {"on": "1,024", "budget": "256"}[mode]
@@ -425,7 +425,9 @@ def test_a_thought_without_room_is_said_to_have_failed_and_no_answer_was_asked_f
     shown = told(int(failed.idxmax()))
     assert shown.calls[-1].note == "failed: it does not fit into the model's context"
     assert shown.note == "no answer was asked for, since the thought before it failed"
-    assert f"the model thought: {(~failed).sum()} thoughts of" in (path / "report.html").read_text(encoding="utf-8")
+    assert f"The model thought before it answered: {(~failed).sum()} thoughts with" in (path / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_stages_come_before_the_thought_and_think_not(run, reasoner, monkeypatch):

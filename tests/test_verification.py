@@ -204,7 +204,7 @@ def test_a_rating_changed_with_its_ledger_is_found_by_the_tables(command, run, c
     as_stored(run)
     code, out, _ = said_by(command, capsys, "verify", "run")
     assert code == 1
-    assert any(line.startswith("wrong: manifest.json is of an analysis of other answers") for line in out)
+    assert any(line.startswith("wrong: manifest.json comes from an analysis of other answers") for line in out)
     [gap] = [line for line in out if line.startswith("wrong: tables/gap.csv ")]
     assert "differs from what the answers give: delta in row 1 is " in gap
     assert gap.endswith("`python -m audit report run` makes it again")
@@ -229,7 +229,7 @@ def test_ratings_that_are_there_twice_or_beyond_the_scale_are_found(command, run
     as_stored(run)
     code, out, _ = said_by(command, capsys, "verify", "run")
     assert code == 1
-    assert "is rated 5000 on a scale from 0 to 100" in out[0]
+    assert "prompt 5 has the rating 5000 on a scale from 0 to 100 (1 in all" in out[0]
 
     def twice(columns):
         columns["intensity"][5] = 50.0
@@ -561,13 +561,13 @@ def test_a_ledger_of_judged_pairs_that_is_deleted_is_noticed(command, tmp_path, 
     [
         ("a,b\n1.0,x\n", "a,b\n1.0,x\n", ""),
         ("a\n1.0000000001\n", "a\n1.0\n", ""),
-        ("a\n1.00001\n", "a\n1.0\n", "a in row 1 is '1.00001' in place of '1.0'"),
+        ("a\n1.00001\n", "a\n1.0\n", "a in row 1 is '1.00001' instead of '1.0'"),
         ("a\n1e-9\n", "a\n0.0\n", ""),
-        ("a\n-0.5\n", "a\n0.5\n", "a in row 1 is '-0.5' in place of '0.5'"),
-        ("a\n\n", "a\n0.0\n", "it has 0 rows in place of 1"),
-        ("a,b\n,1\n", "a,b\n0.0,1\n", "a in row 1 is '' in place of '0.0'"),
+        ("a\n-0.5\n", "a\n0.5\n", "a in row 1 is '-0.5' instead of '0.5'"),
+        ("a\n\n", "a\n0.0\n", "it has 0 rows instead of 1"),
+        ("a,b\n,1\n", "a,b\n0.0,1\n", "a in row 1 is '' instead of '0.0'"),
         ("a,b\nnan,1\n", "a,b\nnan,1\n", ""),
-        ("a\nno gap\n", "a\na gap\n", "a in row 1 is 'no gap' in place of 'a gap'"),
+        ("a\nno gap\n", "a\na gap\n", "a in row 1 is 'no gap' instead of 'a gap'"),
         ("a\n1\n", "b\n1\n", "its columns are a"),
         ("", "a\n1\n", "it cannot be read as a table"),
     ],
