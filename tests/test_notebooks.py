@@ -296,7 +296,7 @@ def test_own_vignettes_end_in_the_table_of_the_run(run):
     decimals = len(decimals_shown(table))
     delta, low, high = (fixed(value, decimals=decimals) for value in (gaps.mean(), *ends))
     assert re.search(rf"\| religion \| 4 \| 64 \| {delta} \| \S+ \| \[{low}, {high}\] \|", table)
-    assert "Caution, of religion: not controlled for repetition of words" in table
+    assert "Caution, of religion: repeated words are not controlled" in table
     assert any("narratives of our own" in each for each in outputs)
 
 

@@ -426,8 +426,8 @@ def test_recognised_emotions_are_compared_as_replies_are_and_not_with_these(copi
         ("one half", "half is not finished: lexical has not scored all of its replies; give its command again, which"),
         ("one two statistics.margin=2", "statistics.margin: a comparison of runs has no use for it; it takes "
          "confidence, n_permutations"),
-        ("one two run_dir=one", "run_dir=one has files that do not comparison; give an empty or new "
-        "folder"),
+        ("one two run_dir=one", "run_dir=one has files that do not belong to a comparison; give an empty or "
+         "new folder"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_compared_ends_in_one_line_and_writes_nothing(copies, audit, tmp_path, capsys, arguments, line):

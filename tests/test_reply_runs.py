@@ -227,7 +227,7 @@ def test_a_setting_that_is_of_ratings_is_refused_in_one_line(name, value, again,
     for command in (asked, ["report", str(again), f"statistics.{name}={value}"]):
         assert main(command) == 2
         *_, said = capsys.readouterr().err.splitlines()
-        assert said.startswith(f"audit: statistics.{name} is for ratings")
+        assert said.startswith(f"audit: statistics.{name} is for runs of ratings")
     assert files_of(again, ".") == before
 
 
