@@ -137,6 +137,6 @@ def test_what_can_not_be_asked_for_is_one_line(runs, words, message, capsys):
 def test_a_folder_of_choices_is_no_run(runs, capsys):
     export(runs, "n=8")
     assert main(["report", "out"]) == 2
-    assert "it holds a choice of people between two runs' replies" in capsys.readouterr().err
+    assert "it has a choice of people between two runs' replies" in capsys.readouterr().err
     assert main(["people", "import", "out", "anna.csv", "form=norming"]) == 2
     assert "form: a choice between two runs does not take this option" in capsys.readouterr().err

@@ -107,9 +107,7 @@ def test_a_run_says_what_its_answers_were_begun_with(number_model, audit, tmp_pa
     assert np.abs(ratings["intensity"] - others["intensity"]).max() > 0.1
 
 
-@pytest.mark.parametrize(
-    ("prefill", "said"), [("' '", "white space alone"), ("'I would say 80 '", "reads as a rating")]
-)
+@pytest.mark.parametrize(("prefill", "said"), [("' '", "white space only"), ("'I would say 80 '", "reads as a rating")])
 def test_a_beginning_that_can_not_be_used_ends_in_one_line(number_model, audit, capsys, no_model, prefill, said):
     assert audit("run", *overrides(number_model, "run", f"elicitation.prefill={prefill}")) == 2
     assert said in capsys.readouterr().err
@@ -216,8 +214,8 @@ def test_the_noise_sample_is_asked_in_another_format_where_that_is_asked_for(
     assert audit("run", *checked(number_model, *more)) == 0
     said = capsys.readouterr().err
     assert "asking a sample in bfloat16: 16 of 16 prompts" in said
-    assert "asking a sample in float32: left out, since float32 is the format the model already runs in" in said
-    assert "elicitation.noise_formats=[] asks for none" in said
+    assert "asking a sample in float32: left out, because float32 is the format the model already runs in" in said
+    assert "to skip it, set elicitation.noise_formats=[]" in said
     pd.testing.assert_frame_equal(ratings_of(run), before)
     manifest = manifest_of(run)
     assert manifest["noise"] == noise
@@ -250,7 +248,10 @@ def test_a_format_in_which_the_model_fails_costs_nothing_of_the_run(number_model
     monkeypatch.setattr(TransformersEngine, "in_format", fails)
     more = ("elicitation.noise_sample=16", "elicitation.noise_formats=bfloat16")
     assert audit("run", *overrides(number_model, "run", *more)) == 0
-    assert "asking a sample in bfloat16: left out, since CUDA out of memory.; elicit" in capsys.readouterr().err
+    assert (
+        "asking a sample in bfloat16: left out, because CUDA out of memory.; to skip it, set elicit"
+        in capsys.readouterr().err
+    )
     assert manifest_of(tmp_path / "run")["noise"]["n"] == 16
     assert "noise_formats" not in manifest_of(tmp_path / "run")
 

@@ -15,7 +15,7 @@ from audit.runs.store import RunFolder
 from audit.tables.stages import GIVEN, STAGES
 from stimuli.examples import EXAMPLES_FILE
 
-USE = Path(__file__).parents[1] / "docs" / "use.md"
+MANUAL = Path(__file__).parents[1] / "docs" / "strategies.md"
 RANDOM = ("strategy=few-shot-1-random", f"strategy.examples.pool={EXAMPLES_FILE}")
 
 
@@ -42,14 +42,14 @@ def finished(random_once, tmp_path):
 
 
 def test_the_manual_s_own_strategy_runs_as_one_yaml_file(tiny_model, tmp_path):
-    [example] = re.findall(r"```yaml\n(.*?)```", USE.read_text(encoding="utf-8"), re.DOTALL)
+    [example] = re.findall(r"```yaml\n(.*?)```", MANUAL.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "mine" / "strategy").mkdir(parents=True)
-    (tmp_path / "mine" / "strategy" / "needs.yaml").write_text(example, encoding="utf-8")
-    short = "strategy.stages.need.max_tokens=4"
-    assert main(["run", "--config-dir=mine", *overrides(tiny_model, "run", "strategy=needs", short)]) == 0
-    assert manifest_of(tmp_path / "run")["strategy"]["stages"] == ["need"]
+    (tmp_path / "mine" / "strategy" / "mine.yaml").write_text(example, encoding="utf-8")
+    short = ("strategy.stages.needs.max_tokens=4", "strategy.stages.obstacles.max_tokens=4")
+    assert main(["run", "--config-dir=mine", *overrides(tiny_model, "run", "strategy=mine", *short)]) == 0
+    assert manifest_of(tmp_path / "run")["strategy"]["stages"] == ["needs", "obstacles"]
     with RunFolder(tmp_path / "run") as folder:
-        assert set(folder.parts(STAGES).frame()["stage"]) == {"need"}
+        assert set(folder.parts(STAGES).frame()["stage"]) == {"needs", "obstacles"}
         assert (folder.read_ratings(n_prompts=N_PROMPTS)["status"] == "rated").all()
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "What did they need most? Answer in one sentence." in page
@@ -104,7 +104,10 @@ def test_examples_that_are_lost_are_chosen_again_and_must_be_the_same(tiny_model
     manifest.write_text(re.sub(r'"given_sha256": "\w+"', '"given_sha256": "0"', manifest.read_text()))
     as_stored(tmp_path / "run")
     assert main(["run", *overrides(tiny_model, "run", *RANDOM)]) == 2
-    assert "given.parquet is missing, and the examples or knowledge to show now differ what" in capsys.readouterr().err
+    assert (
+        "given.parquet is missing, and the examples or knowledge to show now differ from what"
+        in capsys.readouterr().err
+    )
 
 
 def test_examples_of_another_run_are_not_gone_on_with(tiny_model, tmp_path, capsys, finished):

@@ -136,8 +136,8 @@ def test_a_report_is_rendered_again_without_the_model_and_by_other_settings(affe
     [
         (("report", "{run}", "{copy}"), "is a run of task=inventory, of which there is no comparison"),
         (("people", "export", "{run}"), "nothing for people to rate"),
-        (("report", "{run}", "statistics.margin=2"), "statistics.margin is for ratings"),
-        (("report", "{run}", "statistics.sensitivity=true"), "statistics.sensitivity is for ratings"),
+        (("report", "{run}", "statistics.margin=2"), "statistics.margin is for runs of ratings"),
+        (("report", "{run}", "statistics.sensitivity=true"), "statistics.sensitivity is for runs of ratings"),
     ],
 )
 def test_what_takes_ratings_or_replies_refuses_answers_in_one_line(words, said, affect, audit, tmp_path, capsys):

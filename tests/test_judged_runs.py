@@ -133,7 +133,7 @@ def test_narratives_that_name_whom_they_tell_are_left_out_of_the_judge_s_own_gap
     gap = table(run, "judge_gap")
     assert set(gap.loc[gap["estimator"] == "contrast", "n_narratives"]) == {1}
     assert manifest_of(run)["scorers"]["judge"]["own_gap"]["left_out"] == {"faith": 3}
-    said = "3 narratives cannot tell of the judge"
+    said = "3 narratives could not be used for the judge"
     assert said in (run / "report.html").read_text()
     assert audit("run", *overrides(tiny_model, *stimuli, "measures.judge.own_gap=0")) == 0
     assert said not in (run / "report.html").read_text()
@@ -161,7 +161,7 @@ def test_a_run_is_not_complete_while_it_is_scored_anew(run, audit, tiny_model, m
     [
         ("refs.csv", "narrative_id,reply\nx,y", "bertscore.references", "reference"),
         ("rubric.yaml", "mine: {{}}", "judge.rubric_file", "rubric.yaml"),
-        ("levels.csv", "narrative_id,explorations\nnobody,1", "epitome.labels", "names none of this run's"),
+        ("levels.csv", "narrative_id,explorations\nnobody,1", "epitome.labels", "has none of this run's"),
         ("levels.csv", "narrative_id,explorations\nnobody,1\n{id},3", "epitome.labels", "a level must be 0, 1 or 2"),
         ("levels.csv", "narrative_id,empathy\n{id},1", "epitome.labels", "no column"),
     ],

@@ -50,8 +50,7 @@ def variation(results: Results) -> Variation:
     verdict, judged, odd = results.row("verdicts"), results.rows("judged"), results.rows("odd_pairs")
     alpha = 1 - results.confidence
     if verdict is not None and verdict["code"] == "no_verdict":
-        without = Markup("Without a verdict, no gap of a pair, emotion or group counts as a finding{}.")
-        return Variation(without.format(", whatever its p below" if results.rows("families") else ""))
+        return Variation(Markup("Without a verdict, no gap of a pair, emotion or group counts as a finding."))
     own = results.rows("families", family="emotion")
     parts = [row for row in judged if row["kind"] in _OF_VERDICTS]
     beyond = [row for row in parts if row["outcome"] == "beyond"]

@@ -195,7 +195,8 @@ def test_two_answers_to_one_prompt_are_refused_and_the_same_twice_is_one(there, 
     shutil.rmtree("run")
     altered(there, again("41.5"))
     assert re.search(
-        r"of epoch 2: prompt \w+-0 has another answer in epoch 1; a run has one answer", refused(audit, capsys)
+        r"of epoch 2: prompt \w+-0 has another answer in epoch 1, but a run has one answer per prompt",
+        refused(audit, capsys),
     )
 
 

@@ -298,7 +298,7 @@ def test_hostile_text_is_shown_as_text(open_page):
 def test_without_a_script_the_means_stay_and_the_page_says_what_is_missing(open_page, explorer):
     page = open_page(explorer, script=False)
     assert page.locator("[data-at='cells:0:mean']").is_visible()
-    assert "needs JavaScript" in page.inner_text("main")
+    assert "switch on JavaScript" in page.inner_text("main")
     assert "The heatmaps first show" not in page.inner_text("main")
     assert "mean intensity in points of the" in page.locator(".heat-legend:visible").inner_text()
     assert not page.locator("#explore-filters").is_visible()

@@ -229,13 +229,13 @@ def test_cells_keep_their_colours_on_paper(chromium, pages, scheme):
 def test_the_first_screen_answers(chromium, pages):
     with opened(chromium, pages["example"]) as page:
         heads = page.locator(".asked, .finding :is(h3, .verdict, .delta, .spread), .summary .line, .banner")
-        # Who was asked; four lines for the one dimension; its size, how it varies, what next, what not to conclude and
-        # its limits; the banner. Without a verdict nothing is said of how sure it is.
+        # Who was asked; four lines for the one dimension; what δ is, the check, its size, how it varies,
+        # what next, what not to conclude and its limits; the banner. Without a verdict nothing is said of how sure it is.
         assert page.locator(".finding .verdict").inner_text().startswith("No verdict: ")
         assert page.locator(".summary .line strong").all_inner_texts() == [
-            "How big:", "How it varies:", "What next:", "This does not show:", "Read with care:",
+            "The gap δ", "Check:", "How big:", "How it varies:", "What next:", "This does not show:", "Read with care:",
         ]  # fmt: skip
-        assert heads.count() == 1 + 4 + 5 + 1
+        assert heads.count() == 1 + 4 + 7 + 1
         ends = heads.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().bottom)")
         assert max(ends) <= 900
 
@@ -244,7 +244,7 @@ def test_without_a_script_the_page_still_answers(chromium, pages):
     with opened(chromium, pages["example"], script=False) as page:
         for shown in (".verdict", "[data-at='cells:0:mean']", ".heat table", "#gaps ~ figure img", ".part table"):
             assert page.locator(shown).first.is_visible(), shown
-        assert page.inner_text("main").count("needs JavaScript") == 2
+        assert page.inner_text("main").count("switch on JavaScript") == 2
         assert page.locator("[data-download]:enabled, [data-cell]:enabled").count() == 0
         assert page.locator("#explore-filters, .heat-views, #explore-panel").filter(visible=True).count() == 0
         page.locator("main summary:visible").first.click()
