@@ -228,16 +228,18 @@ def test_cells_keep_their_colours_on_paper(chromium, pages, scheme):
 
 def test_the_first_screen_answers(chromium, pages):
     with opened(chromium, pages["example"]) as page:
-        heads = page.locator(".asked, .finding :is(h3, .verdict, .delta, .spread), .summary .line, .banner")
-        # Who was asked; four lines for the one dimension; what δ is, the check, its size, how it varies,
-        # what next, what not to conclude and its limits; the banner. Without a verdict nothing is said of how sure it is.
+        heads = page.locator(".asked, .finding :is(h3, .verdict, .delta, .spread), .summary .line")
+        # Who was asked; four lines for the one dimension; what δ is, the check, its size, how it varies, what next, what
+        # does not follow, and the names of all limits. Without a verdict nothing is said of how sure it is.
         assert page.locator(".finding .verdict").inner_text().startswith("No verdict: ")
         assert page.locator(".summary .line strong").all_inner_texts() == [
             "The gap δ", "Check:", "How big:", "How it varies:", "What next:", "This does not show:", "Read with care:",
         ]  # fmt: skip
-        assert heads.count() == 1 + 4 + 7 + 1
+        assert heads.count() == 1 + 4 + 7
         ends = heads.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().bottom)")
         assert max(ends) <= 900
+        # The banner explains each limit that the last line names; it begins on the first screen.
+        assert page.locator(".banner").first.evaluate("(banner) => banner.getBoundingClientRect().top") <= 900
 
 
 def test_without_a_script_the_page_still_answers(chromium, pages):
