@@ -19,7 +19,7 @@ MORE = {
     "engines/test_vllm_server.py": 0.04,
     "report/test_every_page_browser.py": 0.05,
     "report/test_page_browser.py": 0.05,
-    "test_reproduction.py": 0.04,
+    "test_reproduction.py": 0.05,
     "test_sweeps_elsewhere.py": 0.05,
     "workers/test_replicas.py": 0.04,
 }

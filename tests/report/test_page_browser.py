@@ -229,8 +229,8 @@ def test_cells_keep_their_colours_on_paper(chromium, pages, scheme):
 def test_the_first_screen_answers(chromium, pages):
     with opened(chromium, pages["example"]) as page:
         heads = page.locator(".asked, .finding :is(h3, .verdict, .delta, .spread), .summary .line")
-        # Who was asked; four lines for the one dimension; what δ is, the check, its size, how it varies, what next, what
-        # does not follow, and the names of all limits. Without a verdict nothing is said of how sure it is.
+        # Who was asked; four lines for the one dimension; what δ is, the check, its size, how it varies, what next,
+        # what does not follow, and the names of all limits. Without a verdict nothing is said of how sure it is.
         assert page.locator(".finding .verdict").inner_text().startswith("No verdict: ")
         assert page.locator(".summary .line strong").all_inner_texts() == [
             "The gap δ", "Check:", "How big:", "How it varies:", "What next:", "This does not show:", "Read with care:",
