@@ -110,7 +110,7 @@ def _differing(own: Sequence[PlacedRow], named: Sequence[PlacedRow], *, alpha: f
     found = [row for row in own if row.number("change_p_adjusted") < alpha]
     least = min((_distance(row, row.number("change")) for row in found), default=math.inf)
     out = [row for row in own if row in named]
-    for row in sorted(found, key=lambda row: -abs(row.number("change"))):
+    for row in _by_size(found, "change"):
         rest = [other.number("delta") for other in own if other is not row and other not in out]
         change = row.number("delta") - math.fsum(rest) / len(rest) if rest else math.inf
         if row not in out and _distance(row, change) >= least:
@@ -132,7 +132,7 @@ def _beyond(rows: Sequence[PlacedRow], which: str = "") -> Markup:
     start = Markup("With their own gap")
     if rows[0].number("margin") > 0:
         start = Markup("Beyond the margin of {} points").format(show(rows[0], "margin", unsigned))
-    named = [_judged(row) for row in sorted(rows, key=lambda row: -abs(row.number("delta")))]
+    named = [_judged(row) for row in _by_size(rows, "delta")]
     return Markup("{}{}: {}.").format(start, which, few(named, at_most=_NAMED))
 
 

@@ -289,10 +289,6 @@ def _lead(
     return said + Markup("." if has_interval else "; its uncertainty could not be computed.")
 
 
-def _taken_back(gap: PlacedRow | None, *, alpha: float) -> bool:
-    return gap is not None and gap.number("p") < alpha <= gap.number("p_adjusted")
-
-
 def _p_values(gap: PlacedRow, *, alpha: float) -> Markup:
     """Write p, and its value corrected for all headlines of the page."""
     p = show(gap, "p", p_value)
@@ -301,7 +297,7 @@ def _p_values(gap: PlacedRow, *, alpha: float) -> Markup:
     if not (math.isfinite(gap.number("p_adjusted")) and several):
         return p
     said = Markup("{}; corrected {}").format(p, show(gap, "p_adjusted", bare_p))
-    if _taken_back(gap, alpha=alpha):
+    if gap.number("p") < alpha <= gap.number("p_adjusted"):
         said += Markup(": not found after correction")
     return said
 
