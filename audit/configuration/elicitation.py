@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from audit.configuration.groups import GroupWithNewOptions, OptionGroup, one_or_several
+from audit.configuration.groups import GroupWithNewOptions, OptionGroup, TopP, one_or_several
 from audit.errors import ConfigError, check_margin
 from stimuli.strategies import THOUGHT, Stage
 
@@ -106,12 +106,7 @@ class ThinkingConfig(GroupWithNewOptions):
         allow_inf_nan=False,
         description="0 = the most likely token at each step; above 0 = sampled: some cards advise 0.6 with top_p 0.95",
     )
-    top_p: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="above temperature 0, sample from the smallest set of tokens with this probability",
-    )
+    top_p: TopP = 1.0
 
     @field_validator("marks")
     @classmethod

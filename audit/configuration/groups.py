@@ -63,6 +63,14 @@ def bare_model(value: object) -> object:
 
 Words = Annotated[tuple[str, ...], BeforeValidator(one_or_several)]
 """A list of words; a single word stands for a list of one."""
+Temperature = Annotated[
+    float,
+    Field(ge=0, allow_inf_nan=False, description="0 = the most likely token at each step; above 0 = sampled"),
+]
+TopP = Annotated[
+    float,
+    Field(gt=0, le=1, description="above temperature 0, sample from the smallest set of tokens with this probability"),
+]
 _Serialized: TypeAlias = dict[str, Any]
 
 

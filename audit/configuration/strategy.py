@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, FieldSerializationInfo, field_serializer, field_validator, model_validator
 
-from audit.configuration.groups import Name, OptionGroup, Words
+from audit.configuration.groups import Name, OptionGroup, Temperature, TopP, Words
 from audit.errors import ConfigError
 from stimuli.knowledge import RELATIONS
 from stimuli.strategies import NO_STRATEGY, Examples, Stage, Strategy
@@ -23,18 +23,8 @@ class StageConfig(OptionGroup):
         "earlier stage"
     )
     max_tokens: int = Field(default=200, ge=1, description="maximum tokens to write")
-    temperature: float = Field(
-        default=0.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="0 = the most likely token at each step; above 0 = sampled",
-    )
-    top_p: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="above temperature 0, sample from the smallest set of tokens with this probability",
-    )
+    temperature: Temperature = 0.0
+    top_p: TopP = 1.0
 
 
 class ExampleColumnsConfig(OptionGroup):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from audit.configuration.groups import OptionGroup
+from audit.configuration.groups import OptionGroup, Temperature, TopP
 from stimuli.prompts import PromptVariant
 from stimuli.strategies import Stage
 
@@ -83,12 +83,8 @@ class WrittenTask(TaskConfig):
         description="maximum tokens of an answer; for task=inventory, null = elicitation.max_tokens for single, 32 "
         "per item for list",
     )
-    temperature: float = Field(
-        ge=0, allow_inf_nan=False, description="0 = the most likely token at each step; above 0 = sampled"
-    )
-    top_p: float = Field(
-        gt=0, le=1, description="above temperature 0, sample from the smallest set of tokens with this probability"
-    )
+    temperature: Temperature
+    top_p: TopP
 
     @property
     def stage(self) -> Stage:
