@@ -110,7 +110,7 @@ def summary_of_runs(
     how = _changes(tested, names, alpha=alpha) if every else _agreement(specifications)
     return summary(
         Markup(
-            "Each of {} asked a model to be a certain person, to read accounts by people of the same and of other "
+            "Each of {} asked a model to speak as one person, to read accounts by people of the same and of other "
             "groups, and to rate how strongly they felt; {}."
         ).format(plural(len(runs), "run"), say_differences(runs)),
         findings,
@@ -411,7 +411,7 @@ def summary_of_changes(
     rest = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     none = Markup("no δ was found to change; that does not show that none does.") if tested else Markup("")
     return summary(
-        Markup("Each of {} asked a model to be a certain person and to {}; {}.").format(
+        Markup("Each of {} asked a model to speak as one person and to {}; {}.").format(
             plural(len(runs), "run"), words.to.format(words.about[1]), say_differences(runs)
         ),
         findings,

@@ -66,7 +66,7 @@ _NOT_DRAWN: Final = (
 )
 _ECHO: Final = (
     "A δ may be the echo of a word, since in-group pairs repeat the perceiver's and out-group pairs do not. Of each "
-    "run: δ without a word in common where its terms allow that, in the very same words, and of invented groups."
+    "run: δ without a word in common where its terms allow that, in identical words, and of invented groups."
 )
 _HEATMAPS: Final = (
     "the published heatmap of each run, masked as published. The mask compares cells with identities' own cells and is "

@@ -116,9 +116,9 @@ def _held_against(changes: Sequence[PlacedRow]) -> Markup:
     """Name each run with its reference, once."""
     pairs = dict.fromkeys((str(row["run"]), str(row["reference"])) for row in changes)
     if not pairs:
-        return Markup("No run is held against another.")
+        return Markup("No run is compared with another.")
     said = Markup("; ").join(Markup("<bdi>{}</bdi> against <bdi>{}</bdi>").format(*pair) for pair in pairs)
-    return Markup("Each run is held against its reference, narrative by narrative: {}.").format(said)
+    return Markup("Each run is compared with its reference, narrative by narrative: {}.").format(said)
 
 
 def _answer(
@@ -262,7 +262,7 @@ def _costs(results: Results) -> Iterator[Captioned | None]:
         ]
         yield results.table(
             "reply_costs",
-            f"{dimension_title(dimension)}: what became of the prompts between identities, and in brackets the change "
+            f"{dimension_title(dimension)}: what happened to the prompts between identities, and in brackets the change "
             "against the reference, in percentage points; what a reply takes",
             text("run", "run"), "n_prompts",
             *(ShownColumn(each.value.replace("_", " "), partial(_share, status=each)) for each in shown), *COSTS,

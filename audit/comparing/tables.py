@@ -391,7 +391,7 @@ REPLY_RUNS: Final = Table(
         "version": word("version of empathy-audit that collected the replies"),
         "command": RUNS["command"],
         "identity": word("SHA-256 of all that the run's replies depend on"),
-        "replies": word("SHA-256 of what became of each prompt, and of the texts"),
+        "replies": word("SHA-256 of what happened to each prompt, and of the texts"),
     },
 )
 
@@ -476,7 +476,7 @@ _COST: Final = ("n_calls", "n_prompt_tokens", "n_tokens", "n_question_tokens", "
 
 REPLY_COSTS: Final = Table(
     "reply_costs",
-    "what a run's replies took, and what became of them",
+    "what a run's replies took, and what happened to them",
     {
         "run": RUNS["run"],
         "strategy": RUNS["strategy"],

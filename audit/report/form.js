@@ -134,7 +134,7 @@
       const good = value !== null && fits(question, value);
       answer(question, item, good ? value : null);
       const empty = field.value === "" && !field.validity.badInput;
-      say(good || empty ? "" : `A whole number from ${low} to ${high} is wanted; nothing else is kept`);
+      say(good || empty ? "" : `Enter a whole number from ${low} to ${high}; anything else is not kept`);
     });
     field.addEventListener("keydown", (event) => {
       if (event.key !== "Enter") return;

@@ -380,7 +380,7 @@ class Ledger:
             _clear_away(aside)
 
     def settle(self) -> None:
-        """Record what became of the last line's files; finish an analysis that was being put in place."""
+        """Record what happened to the last line's files; finish an analysis that was being put in place."""
         told = self._current()
         if told.fault:
             return

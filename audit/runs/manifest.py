@@ -509,7 +509,7 @@ class _Written(_ManifestPart):
 
 
 class Manifest(_Written):
-    """What a run is and what became of it. If not recorded, text is empty and a count is 0."""
+    """What a run is and what happened to it. If not recorded, text is empty and a count is 0."""
 
     status: str = ""  # running or complete
     ledger: Count = 0  # 1 if the folder has a ledger of its files, see audit.runs.ledger

@@ -74,7 +74,7 @@ _TO_TELL: Final = 2.80  # the margin in standard errors that a test at .05 tells
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A gap, or how much larger it is than a baseline's, held against the margin."""
+    """A gap, or how much larger it is than a baseline's, compared with the margin."""
 
     gap: DecidedGap
     baseline: DecidedGap | None  # the baseline's gap; None if the gap is held by itself

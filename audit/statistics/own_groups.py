@@ -69,7 +69,7 @@ def own_group_weights(
 def pair_variance(cube: NarrativeCube, group: str) -> tuple[float, float]:
     """Estimate how much of a group's own gap any pair of groups may show, whether it is one's own or not.
 
-    One hostile pair moves the own gaps of the groups around it. So a group is held against how far pairs of two groups
+    One hostile pair moves the own gaps of the groups around it. So a group is compared with how far pairs of two groups
     lie from what perceivers, experiencers and own gaps explain.
 
     Returns the part of the own gap's variance that effects of pairs of groups make, in squared points, 0 if they vary
@@ -117,7 +117,7 @@ def _pair_effects(cube: NarrativeCube) -> _PairEffects | None:
                 for e in range(experiencers.size)]  # fmt: skip
     beside = [] if cube.nuisance is None else list(cube.nuisance.reshape(len(cube.nuisance), -1))
     design = np.array([*columns, *beside], dtype=np.float64).T[rated]
-    # Cells of each pair of two groups, by pair: in-group cells are held against them.
+    # Cells of each pair of two groups, by pair: in-group cells are compared with them.
     of_pair = np.array([
         ((perceivers == a)[:, None] & (experiencers == b)[None, :]).ravel()[rated]
         for a in groups for b in groups if a != b

@@ -54,7 +54,7 @@ _MORE_NARRATIVES: Final = frozenset({"margin_open", "holds_zero", "few_narrative
 
 @dataclass(frozen=True, eq=False)
 class JudgedGap:
-    """A gap held against its margin, and the conclusion about it."""
+    """A gap compared with its margin, and the conclusion about it."""
 
     held: Held
     outcome: Literal["beyond", "within", "undecided"]
@@ -249,7 +249,7 @@ def _held_back(gap: DecidedGap, codes: Set[str]) -> tuple[str, ...]:
 
 
 def _against_a_gap(held: Held) -> Iterator[str]:
-    """Yield why a gap beyond the margin must not be held against a model."""
+    """Yield why a gap beyond the margin does not count against a model."""
     gap = held.gap
     if gap.kind == "refusals":
         return

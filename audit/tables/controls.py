@@ -1,4 +1,4 @@
-"""What δ is held against: controls, other wordings, answers in words, missing ratings, other assumptions."""
+"""What δ is compared with: controls, other wordings, answers in words, missing ratings, other assumptions."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ HETEROGENEITY: Final = Table(
 
 EQUIVALENCE: Final = Table(
     "equivalence",
-    "an estimate of δ held against a margin",
+    "an estimate of δ compared with a margin",
     {
         **KEYS,
         "estimator": word("what made the estimate, as in the table of gaps"),

@@ -178,7 +178,7 @@ MANIPULATION: Final = Table(
 
 OUTCOMES: Final = Table(
     "outcomes",
-    "what became of one kind of pairs",
+    "what happened to one kind of pairs",
     {
         **KEYS,
         "pairs": PAIRS_COUNTED,

@@ -109,7 +109,7 @@ MEASURES: Final = Table(
 
 REPLY_OUTCOMES: Final = Table(
     "reply_outcomes",
-    "what became of the replies of one kind of pairs",
+    "what happened to the replies of one kind of pairs",
     {
         **KEYS,
         "pairs": PAIRS_COUNTED,

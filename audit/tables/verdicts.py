@@ -1,4 +1,4 @@
-"""What a run decides: a verdict for each average gap, and each gap held against the margin."""
+"""What a run decides: a verdict for each average gap, and each gap compared with the margin."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ ODD_PAIRS: Final = Table(
 
 JUDGED: Final = Table(
     "judged",
-    "a gap held against the margin",
+    "a gap compared with the margin",
     {
         **KEYS,
         "kind": word("average, emotion, group or refusals"),

@@ -201,7 +201,7 @@ def _integrity(collected: Collected) -> Iterator[str]:
     became = ", ".join(f"{n:,} {status}" for status, n in collected.became.items())
     rows = [
         ("run", collected.status_said),
-        ("what became of prompts", became),
+        ("what happened to prompts", became),
         ("begun", manifest.started),
         ("ended", str(manifest.content.get("finished") or "")),
         ("sessions", str(manifest.n_sessions)),

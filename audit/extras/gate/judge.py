@@ -54,9 +54,9 @@ _REASONS: Final = REASONS | {
     "terms that share no word, or with invented groups (stimuli.placebo)",
     "pairs_alone": "beyond the margin in these pairs of words, which does not prove a gap between groups: ask about at "
     "least 5 groups",
-    "gap_in_same_words": "within the margin for pairs that share no word, but in the very same words these groups have "
+    "gap_in_same_words": "within the margin for pairs that share no word, but in identical words these groups have "
     "a gap beyond it, measured over that of invented groups",
-    "controls_disagree": "beyond the margin, but in the very same words these groups do not differ from invented ones",
+    "controls_disagree": "beyond the margin, but in identical words these groups do not differ from invented ones",
 }
 """Why a gap is undecided, and what to do about it if that is known."""
 Place: TypeAlias = tuple[str, str]

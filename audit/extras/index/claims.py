@@ -90,7 +90,7 @@ CLAIMS: Final = (
         "persona",
         "The gap is larger under a persona prompt.",
         "Every prompt here gives the model an identity. persona-1 to persona-3 do so more strongly than origin, and "
-        "are held against it.",
+        "are compared with it.",
         _OF_PROMPT,
         _is_stronger_persona,
         +1,
@@ -99,7 +99,7 @@ CLAIMS: Final = (
     Claim(
         "scale",
         "The gap is smaller on a coarse scale.",
-        "Gaps on two scales are held against each other in % of the scale.",
+        "Gaps on two scales are compared with each other in % of the scale.",
         (*_OF_PROMPT, "scale"),
         _is_coarser,
         -1,

@@ -43,7 +43,7 @@ VERDICTS: Final = {
 """Kinds of verdicts, in the words of the filter."""
 _CONTROLS: Final = {
     "echo_free": "pairs without a word in common",
-    "placebo": "held against invented groups",
+    "placebo": "compared with invented groups",
     "none": "not controlled",
 }
 _MANIPULATION: Final = {"passed": "manipulation check passed", "not made": "no manipulation check made"}

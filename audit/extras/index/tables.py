@@ -19,7 +19,7 @@ INDEX: Final = Table(
         "folder": text("the run's folder, from the folder of the index; / between names on every system"),
         "page": text("the run's page as a link from there, percent-encoded; empty where there is none"),
         "group": text(
-            "number of the set of gaps that the row may be held against: those of the same outcome, unit, dimension, "
+            "number of the set of gaps that the row may be compared with: those of the same outcome, unit, dimension, "
             "scale, narratives, elicitation, language, identities and pairs; empty without a gap"
         ),
         "task": text("what the run asks for"),
@@ -50,7 +50,7 @@ INDEX: Final = Table(
         ),
         "verdict_words": text("the same as the run's page says it"),
         "control": text(
-            "group or words: echo_free (the gap is of pairs without a word in common), placebo (held against invented "
+            "group or words: echo_free (the gap is of pairs without a word in common), placebo (compared with invented "
             "groups) or none"
         ),
         "control_words": text("the same as the run's page says it"),
@@ -83,7 +83,7 @@ CLAIMS: Final = Table(
         "first": text(
             "folder of the run that the claim is about: the larger model, the stronger persona, the coarser scale"
         ),
-        "second": text("folder of the run that it is held against"),
+        "second": text("folder of the run that it is compared with"),
         "comparison": text("folder of the comparison that has the difference; empty without one"),
         "unit": COMPARISONS["unit"],
         "delta_first": COMPARISONS["delta_first"],

@@ -132,7 +132,7 @@ def _stored(path: Path, manifest: Manifest, say: Say) -> Iterator[Finding]:
         )
     if story.taken_over:
         say(
-            f"unknown: what became of {plural(len(story.taken_over), 'file')} before an earlier "
+            f"unknown: what happened to {plural(len(story.taken_over), 'file')} before an earlier "
             "version's run got a ledger"
         )
     if anew := dict.fromkeys(story.anew):

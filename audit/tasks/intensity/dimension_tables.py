@@ -119,7 +119,7 @@ def comparisons(results: Results) -> Captioned | None:
 
 
 def prompts(own: Results) -> Iterator[Captioned | None]:
-    """Yield what became of the prompts, of the strategy's calls, and of ratings that are missing."""
+    """Yield what happened to the prompts, of the strategy's calls, and of ratings that are missing."""
     yield calls(own)
     yield own.table(
         "outcomes",

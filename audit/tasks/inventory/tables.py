@@ -14,7 +14,7 @@ _PERCEIVER: Final = {name: SIDES[name] for name in ("perceiver", "perceiver_grou
 
 INVENTORY_OUTCOMES: Final = Table(
     "inventory_outcomes",
-    "what became of a group's items",
+    "what happened to a group's items",
     {
         "dimension": ANSWERS["dimension"],
         "variant": ANSWERS["variant"],

@@ -25,9 +25,9 @@ from audit.tables.shared import OVERALL
 from stimuli.words import capital
 
 _CONTROLS: Final = {
-    "all_terms": "in whatever words",
-    "same_words": "in the very same words",
-    "placebo": "invented groups, in the very same words",
+    "all_terms": "all pairs",
+    "same_words": "pairs with identical words",
+    "placebo": "invented groups, in identical words",
     "placebo_difference": "beyond invented groups",
     "wording": "any such wordings",
 }

@@ -203,7 +203,7 @@ def _margin(study: Study) -> Iterator[Line]:
     alpha = error_rate(study.manifest.statistics.confidence)
     counted = f"A gap of less than {unsigned(float(margin))} points counted as too small to matter"
     if not any(len(study.equivalence(gap)) for gap in study.narrow):
-        yield (f"{counted}; no gap could be held against that.",)
+        yield (f"{counted}; no gap could be compared with that.",)
         return
     yield line(
         f"{counted}. Whether a gap lies within that margin was tested by two one-sided tests ", Cite((SCHUIRMANN,)),
