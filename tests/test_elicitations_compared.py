@@ -191,4 +191,4 @@ def test_another_engine_is_said(audit, tmp_path):
         plant(tmp_path / name, gap=2, engine={"name": engine, "version": "1", "device": "cpu"}, **how)
     assert audit("report", "A", "B", "run_dir=out") == 0
     page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
-    assert "generate was run by vllm 1, cpu, and expected, which it is held against, by transformers 1, cpu" in page
+    assert "generate was run by vllm 1, cpu, and expected, which it is compared with, by transformers 1, cpu" in page

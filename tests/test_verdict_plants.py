@@ -358,7 +358,7 @@ def test_a_second_control_that_shows_a_gap_lets_nothing_be_ruled_out(make_run):
         assert found.reasons == (("gap_in_same_words",) if echo else ())
         assert np.isnan(found.supported_margin) == bool(echo)
         assert gate(run, "margin=2", "strict_average=true") == exit_code
-        assert ("in the very same words" in of(verdict(run), "average")["why"]) == bool(echo)
+        assert ("in identical words" in of(verdict(run), "average")["why"]) == bool(echo)
 
 
 def test_what_is_ruled_out_beyond_invented_groups_or_with_repeated_words_says_so(make_run):

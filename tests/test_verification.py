@@ -321,7 +321,7 @@ def test_a_run_of_an_earlier_version_is_not_called_verified_before_it_has_a_ledg
     assert command("report", "run") == 0
     code, out, err = said_by(command, capsys, "verify", "run")
     assert (code, out) == (0, ["verified: run"])
-    assert any(line.startswith("unknown: what became of ") for line in err)
+    assert any(line.startswith("unknown: what happened to ") for line in err)
 
 
 def test_a_ledger_that_is_deleted_is_no_way_out(command, run, capsys):

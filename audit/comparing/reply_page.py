@@ -262,8 +262,8 @@ def _costs(results: Results) -> Iterator[Captioned | None]:
         ]
         yield results.table(
             "reply_costs",
-            f"{dimension_title(dimension)}: what happened to the prompts between identities, and in brackets the change "
-            "against the reference, in percentage points; what a reply takes",
+            f"{dimension_title(dimension)}: what happened to the prompts between identities, and in brackets the "
+            "change against the reference, in percentage points; what a reply takes",
             text("run", "run"), "n_prompts",
             *(ShownColumn(each.value.replace("_", " "), partial(_share, status=each)) for each in shown), *COSTS,
             ("n_reply_tokens", "tokens of a reply"),

@@ -261,8 +261,8 @@ def engine_remarks(choices: Mapping[str, Mapping[str, str]], references: Mapping
             )
             if ours != theirs:
                 yield (
-                    f"{label} was run by {ours}, and {reference}, which it is compared with, by {theirs}: a part of the "
-                    "change may be the engine's."
+                    f"{label} was run by {ours}, and {reference}, which it is compared with, by {theirs}: a part of "
+                    "the change may be the engine's."
                 )
 
 

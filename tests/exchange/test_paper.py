@@ -117,9 +117,9 @@ def test_the_word_table_has_the_numbers_of_the_tables(audit, tmp_path):
     controls = published(EXAMPLE, CONTROLS).set_index("control")
     names = {
         "religion": gap.loc["narratives"],
-        "in whatever words": controls.loc["all_terms"],
-        "in the very same words": controls.loc["same_words"],
-        "invented groups, in the very same words": controls.loc["placebo"],
+        "all pairs": controls.loc["all_terms"],
+        "pairs with identical words": controls.loc["same_words"],
+        "invented groups, in identical words": controls.loc["placebo"],
         "beyond invented groups": controls.loc["placebo_difference"],
         "any such identities": gap.loc["narratives_and_terms"],
     }

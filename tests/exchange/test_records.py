@@ -303,7 +303,7 @@ def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit,
     assert "the model's weights, on the auditor's machine" in found["Access"]
     for digest in told["model"]["files"].values():
         assert digest in found["Integrity"]
-    assert f"| what became of prompts | {told['n_prompts']} rated |" in found["Integrity"]
+    assert f"| what happened to prompts | {told['n_prompts']} rated |" in found["Integrity"]
     noise = f"{told['noise']['rms_points']:.2g}"
     assert f"16 prompts asked again (order and batches) differed by {noise} points" in found["Review"]
 

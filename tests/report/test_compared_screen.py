@@ -128,7 +128,7 @@ def test_runs_of_each_kind_are_counted_and_none_that_there_are_not() -> None:
     runs["refused"] = measured(6.0, gone=True)
     screen = screen_of(runs)
     assert screen.startswith(
-        "Each of 5 runs asked a model to be a certain person, to read accounts by people of the same and of other "
+        "Each of 5 runs asked a model to speak as one person, to read accounts by people of the same and of other "
         "groups, and to rate how strongly they felt;"
     )
     assert (
@@ -355,7 +355,7 @@ def test_changes_of_either_way_are_counted_and_sized_and_undecided_ones_are_not_
     after = {"a": lambda t: 0 * own(t), "b": lambda t: 2 * own(t), "c": lambda t: own(t)}
     screen = changes_screen({"x": before, "y": after})
     assert screen.startswith(
-        "Each of 2 runs asked a model to be a certain person and to write replies to accounts by people of the same "
+        "Each of 2 runs asked a model to speak as one person and to write replies to accounts by people of the same "
         "and of other groups; they differ in the model."
     )
     assert "religion δ: 1 lower · 1 higher · 1 undecided (of 3 tests in these pairs of words, corrected)" in screen
@@ -482,5 +482,5 @@ def test_a_page_of_replies_without_a_comparable_measure_says_so_first() -> None:
     )  # fmt: skip
     page = reply_page(content, Results(tables, REPLY_COMPARISON_TABLES, 0.95), words=ReplyWriting.words)
     assert 'No measure could be compared; why stands under <a href="#missing">Not compared</a>.' in page
-    assert "No run is held against another." in page
+    assert "No run is compared with another." in page
     assert "There is nothing to compare." in page
