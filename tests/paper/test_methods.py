@@ -154,8 +154,8 @@ PLANTED = {
                ["A gap of less than 2.00 points counted as too small to matter. Whether a gap lies within that margin "
                 "was tested by two one-sided tests (Schuirmann, 1987), each at an error rate of .05."]),
     "margin and no interval": (lambda run: with_margin(run, p_equivalence=math.nan),
-                               ["A gap of less than 2.00 points counted as too small to matter; no gap could be compared "
-                                "against that."]),
+                               ["A gap of less than 2.00 points counted as too small to matter; no gap could be "
+                                "compared with that."]),
     "German": (lambda run: planted(run, language={"code": "de", "name": "German", "sha256": "d" * 64,
                                                   "reviewed": "no native speaker has read it yet"}),
                ["Prompts, identities and narratives were in German, by the language pack de of empathy-audit, SHA-256 "
