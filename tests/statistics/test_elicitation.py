@@ -134,6 +134,7 @@ def test_a_model_that_writes_no_number_is_a_finding_and_no_error():
     assert words["note"] == "none of 54 answers in words states a number of the scale"
     assert words["n_unparseable"] == 54
     assert expected["delta"] == pytest.approx(6.5)  # of all, since there is nothing to compare it with
+    assert (expected["n_answers"], words["n_answers"]) == (54, 0)
     for name in ("delta", "pearson", "mean_difference", "difference"):
         assert math.isnan(words[name])
     assert math.isnan(control["delta"])
