@@ -121,11 +121,19 @@ def test_layout_and_turns_are_no_marks_of_thoughts(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["70 (in [brackets] and <angles>)", "The [thinking of others] aside: 70", "[Thinking] 70", "[Thought] 70."]
-)
+    "text",
+    [
+        "70 (in [brackets] and <angles>)", "The [thinking of others] aside: 70", "[Thinking] 70", "[Thought] 70.",
+        "70 (in <angles>). I would rate it 80.",
+    ],
+)  # fmt: skip
 def test_words_in_brackets_that_name_no_rating_leave_a_number_unread(text):
     assert not has_unknown_marks(text)
     assert read(text) is Status.UNPARSEABLE
+
+
+def test_what_is_said_to_be_the_final_answer_after_words_in_brackets_is_read():
+    assert read("70 (in <angles>). My final answer is 80.") == 80
 
 
 @given(st.text(max_size=200))

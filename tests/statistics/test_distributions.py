@@ -9,6 +9,7 @@ from cubes import cube_of
 
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
 from audit.statistics.published import published_cells, published_gap, rounded_means, standardise_cells
+from audit.statistics.status_counts import END_TOLERANCE
 from audit.tables.cells import CELL_EMOTIONS, DISTRIBUTIONS, NARRATIVES, NULL
 
 NAN = np.nan
@@ -85,7 +86,7 @@ def test_ratings_that_are_no_whole_numbers_have_bins_of_equal_width_from_end_to_
     assert (between["low"].min(), between["high"].max()) == (0, 100)
 
 
-@pytest.mark.parametrize("value", [1e-12, 100 - 1e-8])
+@pytest.mark.parametrize("value", [1e-12, END_TOLERANCE * 100, 100 - 1e-8])
 def test_an_expected_value_at_an_end_but_for_rounding_counts_as_at_it(value):
     table = pd.DataFrame(distribution_rows(cube_of([[[value]]]), low=0.0, high=100.0))
     held = table.loc[table["n_ratings"] > 0]
