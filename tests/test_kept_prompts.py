@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 
+import numpy as np
 import pytest
 from finished_runs import STAGES as ASKED
 from hypothesis import given
@@ -19,6 +20,7 @@ from audit.asking.plan import make_plan
 from audit.asking.run_identity import kept_difference, prompts_difference
 from audit.configuration.schema import load_config
 from audit.errors import StoreError
+from audit.runs import prompts
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE, PromptsAsked
 from stimuli import identities
@@ -208,6 +210,15 @@ def test_a_part_of_another_type_is_refused_and_not_shown(path, value, run):
     (run / FILE).write_bytes(gzip.compress(json.dumps(changed(asked.content(), path, value)).encode()))
     with pytest.raises(StoreError, match=r"prompts\.json\.gz cannot be read \("):
         PromptsAsked.read(run)
+
+
+def test_a_draw_of_pairs_comes_back_and_one_of_another_size_is_refused():
+    drawn = np.arange(3 * 3 * 5).reshape(3, 3, 5) % 2 == 0
+    kept = prompts._plain_mask(drawn)
+    assert (prompts._mask(kept) == drawn).all()
+    for shape in ([3, 3, 4], [3, 3, 6]):  # 45 bits are stored in 48
+        with pytest.raises(ValueError, match="another size than recorded"):
+            prompts._mask({**kept, "shape": shape})
 
 
 def test_prompts_that_unpack_to_more_than_there_can_be_are_refused(run, monkeypatch):

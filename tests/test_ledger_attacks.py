@@ -172,6 +172,8 @@ def test_a_part_that_changes_after_the_run_was_opened_is_not_read(run):  # noqa:
         tampered(run)
         with pytest.raises(StoreError, match=r"part-000000\.parquet has changed since it was stored"):
             folder.read_ratings(n_prompts=4)
+        with pytest.raises(StoreError, match=r"part-000000\.parquet has changed since it was stored"):
+            folder._collected("ratings").read_part("part-000000")
 
 
 def test_consolidation_does_not_make_a_changed_part_a_stored_one(run):  # noqa: F811
