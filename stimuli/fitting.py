@@ -79,10 +79,11 @@ def fit_remarks(grid: object, *, seed: int) -> list[str]:
         if each.name not in grid.left_out:
             continue
         why = Counter(what for found in contradictions(each, narratives) for what in frozenset().union(*found.values()))
+        reasons = ", ".join(f"{what} ({n})" for what, n in why.most_common())
         lines.append(
-            f"{each.name}: {len(grid.left_out[each.name])} of {len(narratives.narratives)} narratives are left out for "
-            f"all groups, {_n_left_out(grid, each, seed=seed):,} prompts, because they contradict one of them; they "
-            f"suppose {', '.join(f'{what} ({n})' for what, n in why.most_common())}"
+            f"{each.name}: {len(grid.left_out[each.name])} of {len(narratives.narratives)} narratives "
+            f"({_n_left_out(grid, each, seed=seed):,} prompts) are left out for all groups, because what they suppose "
+            f"contradicts one of them: {reasons}"
         )
     return lines
 
