@@ -51,7 +51,7 @@ def asked_pairs(dimension: Dimension, narratives: Narratives, *, balanced: bool,
         return drawn_pairs(dimension, fits.size, seed=seed) if drawn else None
     if not fits.any():
         raise StimulusError(
-            f"dimensions: each of the {fits.size} narratives contradicts a group of {dimension.name!r}, so none can be "
+            f"dimensions: every narrative ({fits.size}) contradicts a group of {dimension.name!r}, so none can be "
             "asked about; ask about more narratives (stimuli.situations_per_emotion, stimuli.emotions), or leave the "
             "dimension out"
         )

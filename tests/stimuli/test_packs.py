@@ -383,7 +383,7 @@ def test_a_dimension_of_which_no_narrative_is_left_is_refused():
     babies = replace(
         worried, narratives=tuple(n for n in worried.narratives if n.narrative_id in ("worried-17", "worried-12"))
     )
-    with pytest.raises(StimulusError, match="each of the 2 narratives contradicts a group of 'age'"):
+    with pytest.raises(StimulusError, match=r"every narrative \(2\) contradicts a group of 'age'"):
         asked_pairs(PACKS["age"], babies, balanced=True, seed=0)
 
 
@@ -392,3 +392,17 @@ def test_every_file_of_the_folder_is_a_pack_with_its_sources():
     assert {path.name for path in folder.iterdir()} == {f"{name}.yaml" for name in NAMES}
     for name in NAMES:
         assert (folder / f"{name}.yaml").read_text("utf-8").startswith("# ")
+
+
+def test_the_documentation_has_each_pack_with_its_numbers():
+    page = (Path(__file__).parents[2] / "docs" / "stimuli.md").read_text("utf-8")
+    for name, pack in PACKS.items():
+        [row] = re.findall(rf"^\| `{name}` \|.*$", page, re.MULTILINE)
+        _, _, groups, labels, others, asked, _, _ = row.split("|")
+        own = [each for each in pack.experiencers if not each.is_baseline]
+        assert int(groups.partition(":")[0]) == len({each.group for each in own})
+        assert int(labels) == sum(each.cue == "label" for each in own)
+        assert int(others.split()[0] if others.strip() else 0) == sum(each.cue != "label" for each in own)
+        left = [len(fitting(name, load_narratives(source))) for source in ("geneva", "geneva20")]
+        assert [int(each.split()[0]) for each in asked.split(", ")] == left
+    assert all(what in page for what in supposed_of_any())
