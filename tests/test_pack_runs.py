@@ -13,6 +13,7 @@ from test_comparison import table_of
 from test_planted_strategy import Scripted
 
 from audit.engines.base import Generated
+from audit.people.lists import rating_lists
 from audit.runs.prompts import PromptsAsked
 from audit.runs.store import RunFolder
 from stimuli.fitting import contradictions
@@ -49,7 +50,7 @@ class Planted(Scripted):
         asked = OF.get(re.search(r"you are (an? .+?)\.", text)[1].casefold())
         told = OF.get(re.search(r"user: (.+?) tells of a situation", text)[1].casefold())
         draws = sha256(text.split("\n")[-2].encode()).digest()
-        own = GAPS[asked[0]] if asked is not None and asked == told else 0
+        own = GAPS[asked[0]] + draws[1] % 3 - 1 if asked is not None and asked == told else 0
         return str(30 + draws[0] % 40 + own)
 
 
@@ -96,12 +97,12 @@ def test_a_narrative_is_asked_of_all_groups_of_a_dimension_or_of_none(run):
 def test_planted_gaps_come_out_of_the_narratives_that_were_asked_and_nothing_is_missing(run):
     gap = table_of(run, "gap")
     narrow = gap[gap["headline"] & (gap["scope"] == "narratives")].set_index("dimension")
-    assert narrow.loc["age", "delta"] == pytest.approx(GAPS["age"])
-    assert narrow.loc["religion", "delta"] == pytest.approx(GAPS["religion"])
+    assert narrow.loc["age", "delta"] == pytest.approx(GAPS["age"], abs=1)
+    assert narrow.loc["religion", "delta"] == pytest.approx(GAPS["religion"], abs=1)
     assert narrow.loc["age", ["n_narratives", "n_narratives_asked", "n_missing"]].tolist() == [len(FITS)] * 2 + [0]
     assert narrow.loc["religion", "n_narratives"] == N
-    # the mean over dimensions: (9 + 3) / 2, of narratives that both asked about
-    assert narrow.loc["all", "delta"] == pytest.approx(6)
+    # the mean over dimensions, of narratives that both asked about; in a narrative age has 6 points more: 9 - 3
+    assert narrow.loc["all", "delta"] == pytest.approx(narrow.loc["age", "delta"] - 3)
     assert narrow.loc["all", "n_narratives"] == len(FITS)
     missing = table_of(run, "missing")
     assert (missing["n_with_outcome"] == 0).all()
@@ -113,6 +114,29 @@ def test_the_report_says_how_many_narratives_were_left_out_and_why(run):
     page = " ".join(re.sub(r"<[^>]+>", "", (run / "report.html").read_text("utf-8")).split())
     assert f"{N - len(FITS)} narratives of the run were left out for all groups, because they contradict one" in page
     assert json.loads((run / "manifest.json").read_text("utf-8"))["left_out"] == {"age": N - len(FITS)}
+
+
+def test_a_plan_like_the_run_counts_the_narratives_of_each_dimension(run, command, monkeypatch):
+    from audit.asking.plan import make_plan
+    from audit.configuration.schema import load_config
+    from audit.extras.planning.forecast import detectable
+
+    config = load_config(json.loads((run / "manifest.json").read_text("utf-8"))["config"])
+    power = table_of(run, "power").set_index("dimension")
+    found = {gap.dimension: gap for gap in detectable(run, make_plan(config)) if gap.scope == "narratives"}
+    assert {name: gap.n_narratives for name, gap in found.items()} == {
+        "religion": N,
+        "age": len(FITS),
+        "all": len(FITS),
+    }
+    for name in ("religion", "age"):
+        assert found[name].points == pytest.approx(power.loc[name, "detectable_points"])
+
+
+def test_people_are_given_no_narrative_that_contradicts_a_group(run):
+    lists = rating_lists(PromptsAsked.read(run).grid, n=100, n_lists=None, seed=0, salt="s")
+    assert set(lists.key["narrative_id"]) <= set(FITS)
+    assert set(lists.key["experiencer_group"]) >= {"Seventies", "Muslim"}
 
 
 def test_other_facts_of_situations_make_another_run(run, command, capsys, monkeypatch):
