@@ -116,6 +116,12 @@ def test_the_report_says_how_many_narratives_were_left_out_and_why(run):
     assert json.loads((run / "manifest.json").read_text("utf-8"))["left_out"] == {"age": N - len(FITS)}
 
 
+def test_the_paper_says_how_many_narratives_a_dimension_left_out(run, command):
+    assert command("export", "run", "form=paper", "to=paper") == 0
+    methods = " ".join((command.folder / "paper" / "methods.md").read_text("utf-8").split())
+    assert f"In age, {N - len(FITS)} narratives were left out for all groups, because they contradict one" in methods
+
+
 def test_a_plan_like_the_run_counts_the_narratives_of_each_dimension(run, command, monkeypatch):
     from audit.asking.plan import make_plan
     from audit.configuration.schema import load_config
