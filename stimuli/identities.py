@@ -11,7 +11,7 @@ import itertools
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast, get_args
@@ -21,6 +21,7 @@ from pydantic import BeforeValidator, StringConstraints, ValidationError, model_
 
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, place_of, shown
+from stimuli.narratives import supposed_of_any
 from stimuli.strict import StrictModel
 from stimuli.yaml_files import at_line, read_yaml
 
@@ -31,6 +32,7 @@ CASES: Final = ("accusative", "dative", "genitive", "instrumental", "locative")
 """Grammatical forms of a term, beside the one that names it, that a template of a language pack may ask for."""
 CROSS: Final = "+"  # joins the names of crossed dimensions: `race_ethnicity+religion`
 IDENTITIES_FILE: Final = Path(__file__).parent / "data" / "identities.yaml"
+PACKS: Final = IDENTITIES_FILE.with_suffix("")  # a folder: a file a dimension, which `dimensions=[NAME]` asks for
 
 Cue = Literal["label", "name", "context"]
 """How a term tells the group: by its label, by a first name that is typical of it, or by what its members do."""
@@ -68,6 +70,7 @@ class _Group(StrictModel):
     noun: Word | None = None
     place: Word | None = None
     cluster: Word | None = None
+    contradicts: tuple[Word, ...] = ()  # what packaged situations suppose and nobody, or nearly nobody, of it has
 
     @model_validator(mode="after")
     def _has_terms(self) -> _Group:
@@ -206,6 +209,8 @@ class Dimension:
     in_group_pairs: tuple[frozenset[tuple[str, str]], ...]
     clusters: Mapping[str, str]  # the cultural cluster of each group that has one
     placebo: bool = False  # whether its groups are invented, or trivial: what δ is held against, and no δ of its own
+    # by group, what it contradicts of what packaged situations suppose; see stimuli.fitting
+    contradicts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def stems(self) -> dict[str, str]:
@@ -252,6 +257,23 @@ def _packaged() -> dict[str, dict[str, object]]:
 @cache
 def _placebos() -> dict[str, _Dimension]:
     return _parse(read_yaml(IDENTITIES_FILE)[PLACEBO], place=f"{IDENTITIES_FILE.name}: {PLACEBO}")
+
+
+def packs() -> tuple[str, ...]:
+    """Return the names of the packaged dimensions that have a file of their own.
+
+    Examples
+    --------
+    >>> packs()[:3]
+    ('age', 'caste', 'disability')
+    """
+    return tuple(sorted(path.stem for path in PACKS.glob("*.yaml")))
+
+
+@cache
+def _pack(name: str) -> _Dimension:
+    path = PACKS / f"{name}.yaml"
+    return _parse(read_yaml(path), place=path.name)[name]
 
 
 def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tuple[Dimension, ...]:
@@ -342,7 +364,21 @@ def _parse(content: object, *, place: str, path: Path | None = None) -> dict[str
             where = at_line(path, name, *place_of(error, body)) if path is not None else place
             raise StimulusError(f"{where}: {name}: {explain(error, _Dimension, body)}") from error
         _check_stems(dimensions[name], name, place=place, path=path)
+        _check_contradicted(dimensions[name], name, place=place, path=path)
     return dimensions
+
+
+def _check_contradicted(dimension: _Dimension, name: str, *, place: str, path: Path | None) -> None:
+    """Refuse a contradiction of what no packaged situation supposes: a slip would leave nothing out."""
+    for side in ("groups", "perceivers", "experiencers"):
+        for group, body in (getattr(dimension, side) or {}).items():
+            for supposes in body.contradicts:
+                if supposes not in (known := supposed_of_any()):
+                    where = place if path is None else at_line(path, name, side, group)
+                    raise StimulusError(
+                        f"{where}: {name}: {group!r} contradicts {supposes!r}, which no packaged situation supposes; "
+                        f"{suggest(supposes, known)}"
+                    )
 
 
 def _check_stems(dimension: _Dimension, name: str, *, place: str, path: Path | None) -> None:
@@ -378,14 +414,15 @@ def load_dimensions(
     study: str,  # of data/identities.yaml
     *,
     own: Path | None = None,  # a user's YAML file of further dimensions, in the form of the packaged file's
-    names: Sequence[str] | None = None,  # which, in this order; a+b crosses two; None: all that are no intersections
+    # which, in this order, of these or of :func:`packs`; a+b crosses two; None: all of the study's and the user's
+    names: Sequence[str] | None = None,
     unspecified: bool = True,
     no_persona: bool = False,
     cues: Sequence[str] | None = None,  # keep only terms that tell their group by these
     perceiver_terms: int | None = None,  # let perceivers have the first so many terms of each group
     experiencer_terms: int | None = None,
 ) -> tuple[Dimension, ...]:
-    """Return the dimensions of a packaged study and of a user's own file, and intersections of them.
+    """Return the dimensions of a packaged study, of a user's own file and of :func:`packs`, and intersections of them.
 
     Examples
     --------
@@ -412,8 +449,11 @@ def load_dimensions(
         known |= added
         places |= {name: at_line(own, name) for name in added}
     wanted = list(names) if names is not None else list(known)
+    # A dimension of the study or of the user's own file goes before a packaged one of the same name.
+    for name in {part for each in wanted for part in each.split(CROSS)} & {*packs()} - {*known}:
+        known[name], places[name] = _pack(name), f"{PACKS.name}/{name}.yaml"
     if not wanted:
-        raise StimulusError(f"dimensions is empty; {suggest('', known)}")
+        raise StimulusError(f"dimensions is empty; {suggest('', {*known, *packs()})}")
     dimensions: list[Dimension] = []
     for name in wanted:
         if wanted.count(name) > 1:
@@ -421,7 +461,7 @@ def load_dimensions(
         parts = name.split(CROSS)
         for part in parts:
             if part not in known:
-                raise StimulusError(f"dimensions: {part!r} is not a dimension; {suggest(part, known)}")
+                raise StimulusError(f"dimensions: {part!r} is not a dimension; {suggest(part, {*known, *packs()})}")
         if len(set(parts)) < len(parts):
             raise StimulusError(f"dimensions: {name!r} crosses a dimension with itself; give two different ones")
         try:
@@ -514,6 +554,12 @@ def _build(
             for part in parts
             for group, body in (part.perceiver_groups | part.experiencer_groups).items()
             if body.cluster is not None
+        },
+        contradicts={
+            group: frozenset(body.contradicts)
+            for part in parts
+            for group, body in part.experiencer_groups.items()
+            if body.contradicts
         },
     )
     verdicts: set[bool | None] = set()

@@ -116,6 +116,12 @@ class Narratives:
         """The emotions, in the order of the narratives."""
         return tuple(dict.fromkeys(n.emotion for n in self.narratives))
 
+    @property
+    def by_emotion(self) -> tuple[Narrative, ...]:
+        """The narratives of each emotion together, as they are asked about."""
+        rank = {emotion: place for place, emotion in enumerate(self.emotions)}
+        return tuple(sorted(self.narratives, key=lambda n: rank[n.emotion]))
+
     def check_wording(self, wording: str, *, asked_by: str) -> None:
         """Raise StimulusError if any narrative lacks the wording that a prompt variant shows."""
         lacking = [n.narrative_id for n in self.narratives if not n.wording(wording)]
@@ -197,6 +203,34 @@ def geneva20_versions() -> list[Narrative]:
     """Return every situation of ``geneva20`` in each of its intensities."""
     wanted = ("narrative_id", "emotion", "situation", "intensity", *WORDINGS[1:])
     return [replace(row, neutral=row.first_person) for row in _read_table(GENEVA20_FILE, {c: c for c in wanted})]
+
+
+@cache
+def supposed(source: str) -> Mapping[str, frozenset[str]]:
+    """Return what each situation of a packaged source supposes of the person, by its identifier.
+
+    A situation in which a person's baby has a fever supposes "a small child". Other sources say nothing: they have no
+    entry.
+
+    Examples
+    --------
+    >>> sorted(supposed("geneva")["worried-17"]), sorted(supposed("geneva")["surprised-01"])
+    (['a small child'], [])
+    >>> supposed("csv")
+    {}
+    """
+    path = {"geneva": GENEVA_FILE, "geneva20": GENEVA20_FILE}.get(source)
+    if path is None:
+        return {}
+    columns = {name: name for name in ("narrative_id", "supposes")}
+    read = read_cells(path, columns, of="narratives", may_be_empty=["supposes"])
+    return {cells["narrative_id"]: frozenset(filter(None, cells["supposes"].split("; "))) for _, cells in read}
+
+
+@cache
+def supposed_of_any() -> frozenset[str]:
+    """Return all that packaged situations suppose."""
+    return frozenset().union(*supposed("geneva").values(), *supposed("geneva20").values())
 
 
 def in_intensity(versions: Sequence[Narrative], intensity: str) -> list[Narrative]:

@@ -105,6 +105,11 @@ def drawn_pairs(dimension: Dimension, n_narratives: int, *, seed: int) -> Mask:
     return mask
 
 
+def is_drawn(asked: Mask) -> bool:
+    """Whether some narrative is asked about some of the pairs only; ``asked`` as of :func:`drawn_pairs`."""
+    return bool((asked.any(axis=(0, 1)) & ~asked.all(axis=(0, 1))).any())
+
+
 def _groups(dimension: Dimension) -> list[list[str]] | None:
     """Return the groups of each crossed dimension; None unless sides have the same ones, each its own in-group."""
     both = dimension.perceivers, dimension.experiencers

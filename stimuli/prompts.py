@@ -25,7 +25,7 @@ import numpy as np
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
-from stimuli.pairs import Mask
+from stimuli.pairs import Mask, is_drawn
 from stimuli.person import PLACE
 from stimuli.words import capital
 from stimuli.yaml_files import may_be_file, read_text
@@ -403,8 +403,7 @@ class PromptGrid(Sequence[PromptCell]):
         self.narratives = narratives
         for wording in self.wordings:
             self._check(wording)
-        rank = {emotion: place for place, emotion in enumerate(narratives.emotions)}
-        self._by_emotion = sorted(narratives.narratives, key=lambda n: rank[n.emotion])
+        self._by_emotion = narratives.by_emotion
         for d in self.dimensions:
             shape = len(d.perceivers), len(d.experiencers), len(self._by_emotion)
             if d.name in self.drawn and self.drawn[d.name].shape != shape:
@@ -475,6 +474,21 @@ class PromptGrid(Sequence[PromptCell]):
     def prompt(self, cell: PromptCell) -> Prompt:
         """Return the text of one place of the grid."""
         return self.wordings[cell.wording].fill(cell.perceiver, cell.experiencer, cell.narrative)
+
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        """The dimensions of which some narrative is asked about some pairs only."""
+        return tuple(name for name, mask in self.drawn.items() if is_drawn(mask))
+
+    @property
+    def left_out(self) -> dict[str, tuple[str, ...]]:
+        """By dimension, the narratives that it does not ask about; see :mod:`stimuli.fitting`."""
+        found = {name: np.flatnonzero(~mask.any(axis=(0, 1))) for name, mask in self.drawn.items()}
+        return {
+            name: tuple(self._by_emotion[place].narrative_id for place in places)
+            for name, places in found.items()
+            if len(places)
+        }
 
     @property
     def n_pairs(self) -> int:

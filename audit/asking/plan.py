@@ -15,11 +15,11 @@ from audit.runs.store import Kind
 from audit.tables.formatting import plural
 from stimuli.conversations import Conversations, read_conversations
 from stimuli.examples import ExamplePool, check_enough, check_unseen, load_pool
+from stimuli.fitting import asked_pairs
 from stimuli.identities import Dimension, load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.languages import LanguagePack
 from stimuli.narratives import choose_narratives, load_narratives
-from stimuli.pairs import can_be_drawn, drawn_pairs
 from stimuli.prompts import PromptCell, PromptGrid
 from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
 
@@ -94,7 +94,7 @@ class Plan:
         spoken = "" if pack is None else f" in {pack.name}"
         n_narratives = f"{len(narratives.narratives):,}"
         each = len(grid) / (len(narratives.narratives) * len(grid.wordings))
-        drawn = f", each asked about {each:,.3g} of them (stimuli.pairs=balanced)" if grid.drawn else ""
+        drawn = f", each asked about {each:,.3g} of them (stimuli.pairs=balanced)" if grid.sampled else ""
         return (
             f"{asked_model_name(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: "
             f"{n_narratives} of "
@@ -284,11 +284,9 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             missing=stimuli.missing or (),
         )
     told = narratives if pack is None else pack.narratives(narratives)
-    drawn = {
-        each.name: drawn_pairs(each, len(told.narratives), seed=config.seed)
-        for each in dimensions
-        if stimuli.pairs == "balanced" and can_be_drawn(each)
-    }
+    balanced = stimuli.pairs == "balanced"
+    asked = {each.name: asked_pairs(each, told, balanced=balanced, seed=config.seed) for each in dimensions}
+    drawn = {name: mask for name, mask in asked.items() if mask is not None}
     return PromptGrid(dimensions, told, variant, paraphrases, drawn)
 
 

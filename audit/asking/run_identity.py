@@ -18,7 +18,7 @@ from audit.configuration.model import ModelConfig
 from audit.configuration.schema import AuditConfig, fingerprint, measured
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
-from audit.runs.planned import Planned
+from audit.runs.planned import Planned, PromptsByIndex
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import Difference, differences, first_setting_difference, now, states_seen, versions
 from stimuli.identities import Identity
@@ -69,7 +69,8 @@ def grid_identity(grid: PromptGrid) -> dict[str, Any]:
         "narratives": grid.narratives.sha256,
         "identities": fingerprint(identities),
         "dimensions": [d.name for d in grid.dimensions],
-        **({"pairs": DRAW} if grid.drawn else {}),
+        **({"pairs": DRAW} if grid.sampled else {}),
+        **({"left_out": fingerprint(left_out)} if (left_out := grid.left_out) else {}),
     }
 
 
@@ -130,7 +131,7 @@ def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference
     now["model"] = {"chat_template": None, **now["model"]}
     if (earlier.get("chat") or {}).get("date") is not None:
         now["chat"] = {"date": plan.config.model.date}
-    alike = {"wordings": 1, "language": ENGLISH, "pairs": _ALL_PAIRS}
+    alike = {"wordings": 1, "language": ENGLISH, "pairs": _ALL_PAIRS, "left_out": None}
     return differences({**alike, **earlier}, {**absent, **alike, **now}, "")
 
 
@@ -142,7 +143,7 @@ def prompts_difference(earlier: Mapping[str, Any], plan: Planned) -> Difference 
 def kept_difference(earlier: Mapping[str, Any], asked: PromptsAsked) -> Difference | None:
     """Return the first setting in which a run's identity differs from the prompts stored in its folder, or None."""
     led = None if asked.strategy.name == NO_STRATEGY else {"sha256": asked.strategy.sha256}
-    alike = {"pairs": _ALL_PAIRS}
+    alike = {"pairs": _ALL_PAIRS, "left_out": None}
     return first_setting_difference({**alike, **earlier}, {**alike, **grid_identity(asked.grid), "strategy": led})
 
 
@@ -230,7 +231,8 @@ def describe_run(
         "stems": {d.name: d.stems for d in grid.dimensions if d.stems},
         "cues": {d.name: d.cues for d in grid.dimensions if not d.placebo},
         "placebo": [d.name for d in grid.dimensions if d.placebo],
-        **({"pairs_drawn": list(drawn)} if (drawn := getattr(grid, "drawn", None)) else {}),
+        **({"pairs_drawn": list(drawn)} if (drawn := getattr(grid, "sampled", None)) else {}),
+        **({"left_out": {name: len(those) for name, those in left.items()}} if (left := _left_out(grid)) else {}),
         "versions": versions(),
         "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
         "example_prompt": dict(example),
@@ -238,6 +240,11 @@ def describe_run(
         "identity": identity | model_identity(model),
     }
     return Manifest.of(content)
+
+
+def _left_out(grid: PromptsByIndex) -> dict[str, tuple[str, ...]]:
+    """Return the narratives that dimensions leave out; grids of questionnaires have no such narratives."""
+    return grid.left_out if isinstance(grid, PromptGrid) else {}
 
 
 def as_fed(model: OpenModel, example: Mapping[str, Any]) -> dict[str, str]:

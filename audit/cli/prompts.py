@@ -44,13 +44,14 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     """Write the prompts of one configuration; ``written`` collects the files of a sweep's jobs."""
     from audit.asking.prompt_export import Export, export_id, file_beside, sample_of, why_not_elsewhere, with_ids
     from audit.tasks.registry import TASKS
+    from stimuli.fitting import fit_remarks
     from stimuli.mentions import remarks
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
     if left_out := sample_of(plan):
         note(left_out)
-    for text in remarks(plan.grid.narratives, plan.grid.dimensions):
+    for text in (*remarks(plan.grid.narratives, plan.grid.dimensions), *fit_remarks(plan.grid, seed=config.seed)):
         note(text)
     out, export = config.out, export_id(plan)
     follows = out in written

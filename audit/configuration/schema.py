@@ -27,7 +27,7 @@ from audit.configuration.validation import validate
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError
 from stimuli.faults import nested_models
-from stimuli.identities import Identity
+from stimuli.identities import Identity, packs
 from stimuli.languages import ENGLISH, LanguagePack, load_language
 from stimuli.manipulation import NOBODY
 from stimuli.prompts import PromptVariant, Scale, read_published_variant
@@ -52,7 +52,8 @@ class AuditConfig(GroupWithNewOptions):
     measures: MeasuresConfig | None = None
     strategy: StrategyConfig = StrategyConfig()
     dimensions: Words | None = Field(
-        description="the identity dimensions to compare, e.g. [religion]; a+b crosses two; null = all"
+        description="the identity dimensions to compare, e.g. [religion]; a+b crosses two; null = all of "
+        f"stimuli.identities. Only if named: {', '.join(packs())} (docs/stimuli.md)"
     )
     language: str = Field(
         default=ENGLISH,

@@ -86,9 +86,17 @@ def rating_lists(grid: PromptGrid, *, n: int, n_lists: int | None, seed: int, sa
             "have the same list"
         )
     rng = np.random.default_rng(seed)
-    available = min(n, len(grid.narratives.narratives))
+    # A narrative that contradicts a group of some dimension is told by nobody: conditions take narratives in turn.
+    left_out = {name for names in grid.left_out.values() for name in names}
+    narratives = [each for each in grid.narratives.narratives if each.narrative_id not in left_out]
+    if not narratives:
+        raise ConfigError(
+            "every narrative of the run contradicts a group of some dimension, so people cannot be asked about all "
+            "groups; export from a run with one dimension"
+        )
+    available = min(n, len(narratives))
     even = available - available % len(conditions)
-    chosen = _drawn(grid.narratives.narratives, even or available, rng)
+    chosen = _drawn(narratives, even or available, rng)
     order = [conditions[place] for place in rng.permutation(len(conditions))]
     template = shown_template(grid.variant.user)
     rows = []

@@ -59,6 +59,7 @@ class ManifestView:
     confidence: float  # 0.95 if not recorded
     margin: float | None  # gap that counts as too small to matter, in points; None if none was chosen
     drawn: frozenset[str]  # dimensions in which each narrative was asked about some of the pairs only
+    left_out: Mapping[str, int]  # by dimension, how many narratives it leaves out because they contradict a group
     low: float  # ends of the scale, in points; NaN in a run without ratings
     high: float
     low_label: str  # what the ends mean, e.g. "not at all"
@@ -131,6 +132,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         confidence=statistics.confidence,
         margin=statistics.margin,
         drawn=frozenset(manifest.pairs_drawn),
+        left_out=manifest.left_out,
         low=scale.low,
         high=scale.high,
         low_label=_text(scale.low_label, absent=""),

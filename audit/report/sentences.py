@@ -153,6 +153,7 @@ def answer(
     codes: Set[str],  # of the remarks on it and on the run
     refusals_told: bool = False,  # whether a card of their own says how many were refused
     drawn: bool = False,  # whether each narrative was asked about some of the pairs only, by design
+    n_left_out: int = 0,  # narratives of the run that the dimension leaves out because they contradict a group
     dimensions: Mapping[str, PlacedRow] | None = None,  # for the mean over dimensions, the headline of each
 ) -> WordedResult:
     """Put a gap in words."""
@@ -169,6 +170,8 @@ def answer(
     excluded = _excluded(gap, own.rows("outcomes"), refusals_told=refusals_told)
     if drawn:
         excluded += _by_design(own)
+    if n_left_out:
+        excluded += _contradicting(n_left_out)
     if gap is None or not math.isfinite(gap.number("delta")):
         return WordedResult(
             verdict=found,
@@ -446,6 +449,15 @@ def _by_design(own: Results) -> Markup:
     sides = ({row["perceiver_group"], row["experiencer_group"]} for row in own.rows("cells"))
     n_pairs = sum(not groups & {*BASELINES} for groups in sides)
     return Markup(" By design, each narrative was asked about only some of the {} pairs.").format(count(n_pairs))
+
+
+def _contradicting(n: int) -> Markup:
+    """Say that a dimension asks about fewer narratives than the run has, and why."""
+    return Markup(" {} {} left out for all groups, because {} one of them.").format(
+        count(n),
+        either(n, "narrative of the run was", "narratives of the run were"),
+        either(n, "it contradicts", "they contradict"),
+    )
 
 
 def describe_gaps(gaps: Sequence[tuple[str, PlacedRow]], *, confidence: float) -> str:

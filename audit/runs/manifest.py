@@ -539,8 +539,9 @@ class Manifest(_Written):
     stimuli: Stimuli = Stimuli()
     prompt: PromptAsked = PromptAsked()
     strategy: RecordedStrategy = RecordedStrategy()
-    # dimensions, placebo, pairs_drawn: all dimensions, in order; those made of invented groups; and those that asked
-    # about a random draw of pairs for each narrative, so that other pairs are missing by design
+    # dimensions, placebo, pairs_drawn, left_out: all dimensions, in order; those made of invented groups; those that
+    # asked about a random draw of pairs for each narrative, so that other pairs are missing by design; and how many
+    # narratives a dimension did not ask about, because they contradict a group
     dimensions: tuple[str, ...] = ()
     # clusters, stems, cues: by dimension: each group's cultural cluster, each term's stem, and how a term tells its
     # group
@@ -552,6 +553,7 @@ class Manifest(_Written):
     cues: _OfTerms = {}
     placebo: tuple[str, ...] = ()
     pairs_drawn: tuple[str, ...] = ()
+    left_out: Mapping[str, Count] = {}
     versions: Words = {}
     hardware: Mapping[str, Any] = {}
     example_prompt: ExampleCall = ExampleCall()

@@ -24,6 +24,7 @@ from audit.tables.formatting import plural
 from audit.tasks.base import Published, Task
 from audit.tasks.people import FOLDERS, form_of, import_ratings
 from audit.tasks.registry import TASKS, task_of
+from stimuli.fitting import fit_remarks
 from stimuli.mentions import remarks
 from stimuli.reach import reach_remarks
 from stimuli.stereotypes import load_stereotypes
@@ -53,7 +54,9 @@ def run_audit(
 def _announce(plan: Planned, say: Say) -> None:
     """Report what is asked, with notes on the user's own narratives."""
     say(plan.announced)
-    for remark in (*remarks(plan.grid.narratives, plan.grid.dimensions), *reach_remarks(plan.grid.dimensions)):
+    grid = plan.grid
+    fits = fit_remarks(grid, seed=plan.config.seed)
+    for remark in (*remarks(grid.narratives, grid.dimensions), *fits, *reach_remarks(grid.dimensions)):
         say(f"note: {remark}")
 
 

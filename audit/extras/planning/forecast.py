@@ -29,10 +29,11 @@ from audit.asking.run_identity import default_run_dir, design_differences, shard
 from audit.configuration.schema import AuditConfig
 from audit.errors import StoreError, report_command
 from audit.runs.ledger import check_made
-from audit.runs.planned import Planned
+from audit.runs.planned import Planned, PromptsByIndex
 from audit.runs.store import Kind, RunFolder
 from audit.statistics.planning import detectable_by, narratives_to_find
 from audit.tables.formatting import plural
+from audit.tables.shared import OVERALL
 from audit.tasks.base import Task
 from stimuli.manipulation import manipulated
 from stimuli.prompts import Prompt, PromptGrid
@@ -560,6 +561,13 @@ def _gaps_of(run: Path) -> pd.DataFrame:
     return rows
 
 
+def _n_left_out(grid: PromptsByIndex, dimension: str) -> int:
+    """Count the narratives that a dimension does not ask about; for the mean over dimensions, that any leaves out."""
+    if not isinstance(grid, PromptGrid):
+        return 0
+    return len({name for of, names in grid.left_out.items() if dimension in (of, OVERALL) for name in names})
+
+
 def detectable(run: Path, plan: Planned) -> list[Detectable]:
     """Compute the smallest gap that a run detects if its ratings spread as in an earlier run of the same design.
 
@@ -568,13 +576,14 @@ def detectable(run: Path, plan: Planned) -> list[Detectable]:
     identities and wordings, so their number must be that of the plan.
     """
     rows = _gaps_of(run)
-    asked = {dimension.name for dimension in plan.grid.dimensions} | {"all"}
+    asked = {dimension.name for dimension in plan.grid.dimensions} | {OVERALL}
     rows = rows.loc[rows["dimension"].isin(asked)]
     statistics = plan.config.statistics
     power, alpha = statistics.power, 1 - statistics.confidence
-    n = 0 if plan.grid.narratives is None else len(plan.grid.narratives.narratives)
+    n_of_run = 0 if plan.grid.narratives is None else len(plan.grid.narratives.narratives)
     found = []
     for (dimension, variant), own in rows.groupby(["dimension", "variant"], sort=False):
+        n = n_of_run - _n_left_out(plan.grid, str(dimension))
         narrow = own.loc[own["scope"] == "narratives"]
         if narrow.empty or not (narrow["se"].iloc[0] > 0) or n < 2:
             continue
@@ -595,6 +604,8 @@ def detectable(run: Path, plan: Planned) -> list[Detectable]:
                     per_se = detectable_by(1.0, df, power=power, alpha=alpha)
                     spare = (wanted / per_se) ** 2 - rest
                     enough = math.inf if spare <= 0 else max(2, math.ceil(se**2 * n_then / spare))
+                if math.isfinite(enough) and n < n_of_run:  # of the run's narratives this dimension asks about a part
+                    enough = math.ceil(enough * n_of_run / n)
             found.append(
                 Detectable(
                     str(dimension), str(variant), str(row["scope"]),

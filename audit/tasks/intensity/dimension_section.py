@@ -101,6 +101,7 @@ class Rated:
         self.answer = answer(
             own, _identities(own.tables["cells"]), scale=view.scale, codes=_codes(remarks, [key]),
             refusals_told=self._refusals is not None, drawn=key[0] in view.drawn,
+            n_left_out=view.left_out.get(key[0], 0),
         )  # fmt: skip
 
     def told(self) -> FirstScreenGap:

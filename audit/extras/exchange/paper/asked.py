@@ -97,6 +97,11 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
             f"In {listed(drawn)}, each narrative was asked about all in-group pairs and a balanced draw of the others, "
             "by turns, so that the other pairs of a narrative are missing by design."
         )
+    for name, n in manifest.left_out.items():
+        yield line(
+            f"In {dimension_title(name)}, {plural(n, 'narrative')} {either(n, 'was', 'were')} left out for all groups, "
+            f"because {either(n, 'it contradicts', 'they contradict')} one of them."
+        )
     if manifest.placebo:
         n = len(manifest.placebo)
         yield line(
