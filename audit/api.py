@@ -601,6 +601,8 @@ def empathy_gap(
     from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
     from audit.statistics.controls import Repetition
+    from audit.statistics.ratings import groups_by_dimension
+    from stimuli.covariates import read_covariates
 
     settings = load_statistics(statistics)
     with tempfile.TemporaryDirectory() as place:
@@ -615,6 +617,9 @@ def empathy_gap(
                 said = said.replace(str(path), f"the table of {name}")
             raise ConfigError(said) from error
     settings.check_on_scale(low=read.low, high=read.high)
+    covariates = None if settings.covariates is None else read_covariates(settings.covariates)
+    if covariates is not None:
+        covariates.check(groups_by_dimension(read.ratings))
     analysis = analyse(
         read.ratings,
         scales={str(variant): (read.low, read.high) for variant in read.ratings["variant"].unique()},
@@ -622,6 +627,8 @@ def empathy_gap(
         settings=settings,
         repetition=Repetition(read.stems),
         reasons_known=read.status_given,
+        covariates=covariates,
+        narratives=read.narratives,
     )
     return Gap(analysis.tables, analysis.remarks, (read.low, read.high), settings)
 
