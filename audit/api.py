@@ -601,8 +601,7 @@ def empathy_gap(
     from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
     from audit.statistics.controls import Repetition
-    from audit.statistics.ratings import groups_by_dimension
-    from stimuli.covariates import read_covariates
+    from audit.statistics.covariates import covariates_of
 
     settings = load_statistics(statistics)
     with tempfile.TemporaryDirectory() as place:
@@ -617,9 +616,6 @@ def empathy_gap(
                 said = said.replace(str(path), f"the table of {name}")
             raise ConfigError(said) from error
     settings.check_on_scale(low=read.low, high=read.high)
-    covariates = None if settings.covariates is None else read_covariates(settings.covariates)
-    if covariates is not None:
-        covariates.check(groups_by_dimension(read.ratings))
     analysis = analyse(
         read.ratings,
         scales={str(variant): (read.low, read.high) for variant in read.ratings["variant"].unique()},
@@ -627,7 +623,7 @@ def empathy_gap(
         settings=settings,
         repetition=Repetition(read.stems),
         reasons_known=read.status_given,
-        covariates=covariates,
+        covariates=None if settings.covariates is None else covariates_of(read.ratings, settings.covariates),
         narratives=read.narratives,
     )
     return Gap(analysis.tables, analysis.remarks, (read.low, read.high), settings)

@@ -137,9 +137,8 @@ def _columns(path: Path, header: Sequence[str]) -> tuple[list[str], list[str]]:
     if len(of_pairs) == 1 or not (of_pairs or "group" in header):
         lacking = next(name for name in PAIR if name not in header) if of_pairs else "group"
         also = "" if of_pairs else " (for pairs of groups: 'perceiver_group' and 'experiencer_group')"
-        raise StimulusError(
-            f"{path}: no column {lacking!r}{also}; {suggest(lacking, [name for name in header if name not in of_pairs])}"
-        )
+        others = [name for name in header if name not in of_pairs]
+        raise StimulusError(f"{path}: no column {lacking!r}{also}; {suggest(lacking, others)}")
     keys = [*(PAIR if of_pairs else GROUP), *([_DIMENSION] if _DIMENSION in header else [])]
     names = [name for name in header if name not in keys]
     if not names:

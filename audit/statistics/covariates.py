@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -23,10 +24,10 @@ from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p, estimate_contrasts, groups_are_in_groups
 from audit.statistics.incomplete import cell_means
 from audit.statistics.own_groups import own_group_weights
-from audit.statistics.ratings import FloatArray, IntArray
+from audit.statistics.ratings import FloatArray, IntArray, groups_by_dimension
 from audit.tables.formatting import bare_p, either, plural
 from audit.tables.gap import COVARIATES
-from stimuli.covariates import GroupCovariates
+from stimuli.covariates import GroupCovariates, read_covariates
 
 LEAST_GROUPS: Final = 3  # of two groups any number is a straight line
 _DUST: Final = 1e-12
@@ -37,6 +38,13 @@ _COUNTS: Final = ("n_permutations", "n_groups", "n_pairs", "n_narratives", "n_an
 
 GroupWeights: TypeAlias = Mapping[str, FloatArray]
 """By group the weights, shape (P, E), whose sum with one narrative's ratings is a number of that group."""
+
+
+def covariates_of(ratings: pd.DataFrame, path: Path) -> GroupCovariates:
+    """Read a user's numbers of the groups of these ratings."""
+    covariates = read_covariates(path)
+    covariates.check(groups_by_dimension(ratings))
+    return covariates
 
 
 @dataclass(frozen=True, eq=False)

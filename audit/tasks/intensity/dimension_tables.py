@@ -204,8 +204,8 @@ def covariates(own: Results) -> Captioned | None:
     of = {"pairs": "how much lower out-group pairs are rated", "groups": "each group's own gap"}[rows[0]["of"]]
     return own.table(
         "covariates",
-        f"does the gap grow with the numbers in statistics.covariates? Change, for one unit, of {of}. The interval is "
-        "over narratives, and for these groups alone; p is of permuting groups",
+        f"does the gap grow with the numbers in statistics.covariates? Change for one unit; the gap is {of}. The "
+        "interval is for any such narratives and these groups; p comes from permuting groups",
         "covariate", said("answer", "does it grow?", _GROWS), ("slope", "change of the gap, points"), "ci_low",
         ("per_sd", "change for one SD"), "p", "p_adjusted", ("p_least", "smallest possible p"), "n_groups",
         "n_narratives", "note",
