@@ -396,9 +396,10 @@ class FormulaCovariates:
         self.labels = tuple(labels)
         self.numbers = (*self.of_groups, *(name for name in self._narratives if name not in labels))
 
-    def columns(self, rows: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:
-        """Return the named covariates of compacted ratings of one dimension, in their order."""
-        return {name: self._column(rows, name) for name in names if name in (*self.numbers, *self.labels)}
+    def beside(self, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+        """Add the covariates among the names to compacted ratings of one dimension."""
+        own = {name: self._column(rows, name) for name in names if name in (*self.numbers, *self.labels)}
+        return rows.assign(**own) if own else rows  # which copies: there may be millions
 
     def _column(self, rows: pd.DataFrame, name: str) -> FloatArray | pd.Categorical:
         if name in self._narratives:

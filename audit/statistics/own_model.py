@@ -85,7 +85,7 @@ def own_model_table(
     """
     model = _Model.read(formula, fit=fit, random=random, cluster=cluster, covariates=covariates)
     parts = [
-        _FitData.of(rows.assign(**covariates.columns(rows, model.columns)), dimension, variant, model)
+        _FitData.of(covariates.beside(rows, model.columns), dimension, variant, model)
         for dimension, variant, rows in split_ratings(ratings)
     ]
     faults = [part.fault for part in parts if part.n_ratings]
