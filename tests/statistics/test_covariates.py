@@ -1,6 +1,7 @@
-"""Oracles: planted slopes, statsmodels' least squares with dummy variables, all permutations one by one, and hand."""
+"""Oracles: planted slopes, statsmodels' and R's least squares, all permutations one by one, and hand."""
 
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from audit.tables.ratings import NARRATIVE_COVARIATES
 from stimuli.covariates import CovariateRow, GroupCovariates
 
 NAN = np.nan
+REFERENCE = Path(__file__).parents[1] / "reference"
 NAMES = "ABCDEFGHIJKL"
 
 
@@ -117,6 +119,25 @@ def test_groups_of_several_terms_count_by_the_means_of_their_pairs():
     assert row["slope"] == pytest.approx(-off_diagonal(blocks, x).params[0], abs=1e-9)
     # 64 cells less those of one group: 4 + 9 + 1 + 1 + 1
     assert (row["n_groups"], row["n_pairs"]) == (5, 48)
+
+
+@pytest.mark.parametrize("answer", pd.read_csv(REFERENCE / "covariates.csv").to_dict("records"))
+def test_slope_and_p_are_those_that_r_finds(answer):
+    """R's lm on effects of pairs, all orders of the groups, and lme4; `tests/reference/covariates.R`."""
+    table = pd.read_csv(REFERENCE / f"{answer['scenario']}.csv")
+    terms = sorted(table["perceiver"].unique())
+    k = len(terms)
+    y = np.full((table["narrative"].nunique(), k, k), NAN)
+    y[table["narrative"], table["perceiver"].map(terms.index), table["experiencer"].map(terms.index)] = table["rating"]
+    a, b = np.mgrid[1 : k + 1, 1 : k + 1]
+    x = ((7 * a + 3 * b * b) % 11).astype(float)
+    x = x * x.T if answer["distance"] == "symmetric" else x
+    row = row_of(cube_of(y, groups=NAMES[:k]), pairs_of(x))
+    assert row["slope"] == pytest.approx(-answer["slope"], rel=1e-9)
+    assert row["p"] == pytest.approx(answer["p"], abs=1e-12)
+    assert row["n_permutations"] == answer["n_orders"]
+    if answer["scenario"] == "complete":
+        assert row["slope"] == pytest.approx(-answer["lme4_slope"], abs=1e-6)
 
 
 @pytest.mark.parametrize("never", [False, True])

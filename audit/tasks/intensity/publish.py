@@ -99,7 +99,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     settings, clusters = manifest.statistics, manifest.clusters
     of_groups = without_dimensions(ratings, manifest.placebo)
     covariates = manifest.covariates.given
-    if covariates is not None:
+    if covariates is not None and manifest.status == "complete":  # else groups may not have been asked about yet
         covariates.check(groups_by_dimension(of_groups))
     analysis = analyse(
         ratings,
