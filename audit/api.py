@@ -564,7 +564,8 @@ def empathy_gap(
     ratings
         One row a prompt: ``perceiver`` and ``experiencer``, the wordings of the identities; ``narrative_id``;
         ``rating`` in points, missing where there is none. ``dimension``, ``variant``, ``emotion`` and ``status`` may be
-        left out; see :func:`audit.runs.outside.read_outside`. Not modified.
+        left out; see :func:`audit.runs.outside.read_outside`. A ``formula`` may name further columns that are the same
+        in all rows of a narrative. Not modified.
     groups
         The group of each wording, as a mapping or as a table with ``term`` and ``group`` (and ``dimension``, ``stem``).
         If None, the ratings have the columns ``perceiver_group`` and ``experiencer_group``.
@@ -575,7 +576,7 @@ def empathy_gap(
     seed
         Of the permutations.
     **statistics
-        Settings of the analysis, e.g. ``margin=2`` or ``confidence=0.9``.
+        Settings of the analysis, e.g. ``margin=2``, ``confidence=0.9`` or ``covariates="distances.csv"``.
 
     Raises
     ------
@@ -601,6 +602,7 @@ def empathy_gap(
     from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
     from audit.statistics.controls import Repetition
+    from audit.statistics.covariates import covariates_of
 
     settings = load_statistics(statistics)
     with tempfile.TemporaryDirectory() as place:
@@ -622,6 +624,8 @@ def empathy_gap(
         settings=settings,
         repetition=Repetition(read.stems),
         reasons_known=read.status_given,
+        covariates=None if settings.covariates is None else covariates_of(read.ratings, settings.covariates),
+        narratives=read.narratives,
     )
     return Gap(analysis.tables, analysis.remarks, (read.low, read.high), settings)
 

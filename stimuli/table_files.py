@@ -126,8 +126,8 @@ def _packed_text(value: Any) -> str:
     return str(value) if isinstance(value, bool) else text_of(value)
 
 
-def parquet_columns(path: Path, content: bytes, wanted: set[str], numbers: set[str]) -> tuple[list[str], Rows]:
-    """Return the header of a Parquet file and its rows, in which columns that are not wanted are empty."""
+def parquet_columns(path: Path, content: bytes, wanted: set[str] | None, numbers: set[str]) -> tuple[list[str], Rows]:
+    """Return the header of a Parquet file and its rows, in which columns that are not wanted are empty; None is all."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -137,7 +137,7 @@ def parquet_columns(path: Path, content: bytes, wanted: set[str], numbers: set[s
             _check_size(path, file.metadata.num_rows * max(1, len(header)))
             if twice := next((name for name in header if header.count(name) > 1), None):
                 raise StimulusError(f"{path}: several columns are called {twice!r}; keep one")
-            names = [name for name in header if plain_name(name) in wanted]
+            names = [name for name in header if wanted is None or plain_name(name) in wanted]
             read = file.read(columns=names)
             columns = {name: _told(read[name].to_pylist()) for name in names}
     except (
@@ -156,7 +156,7 @@ def parquet_columns(path: Path, content: bytes, wanted: set[str], numbers: set[s
     return [name.strip() for name in header], _numbered(header, columns, read.num_rows)
 
 
-def spss_columns(path: Path, content: bytes, wanted: set[str], numbers: set[str]) -> tuple[list[str], Rows]:
+def spss_columns(path: Path, content: bytes, wanted: set[str] | None, numbers: set[str]) -> tuple[list[str], Rows]:
     """Return the columns of a data file of SPSS: what its values' labels say, and of numbers the numbers."""
     try:
         import pyreadstat
@@ -168,7 +168,7 @@ def spss_columns(path: Path, content: bytes, wanted: set[str], numbers: set[str]
         _, told = pyreadstat.read_sav(path, metadataonly=True)
         header = [str(name) for name in told.column_names]
         _check_size(path, (told.number_rows or 0) * max(1, len(header)))
-        names = [name for name in header if plain_name(name) in wanted]
+        names = [name for name in header if wanted is None or plain_name(name) in wanted]
         # Values that the file declares missing are; as plain lists, since a table of pandas would widen types.
         read, _ = pyreadstat.read_sav(path, usecols=names or None, output_format="dict")
     except StimulusError:

@@ -56,6 +56,7 @@ def open_table(
     # file that ends in .tsv, else the comma
     delimiter: str | None = None,
     numbers: Collection[str] = (),  # of the columns that hold numbers: of these, SPSS's labels of values are not read
+    every: bool = False,  # whether all columns will be read
     long_cells: bool = False,  # whether a cell may be as long as a model's answer; else a quotation mark is open
 ) -> TableFile:
     """Open a table, whichever program wrote it; all that a user names are opened here.
@@ -76,7 +77,8 @@ def open_table(
         return TableFile(header, rows, sha256, "row", sheet.name)
     if suffix in PARQUET | SPSS:
         opened = parquet_columns if suffix in PARQUET else spss_columns
-        header, packed = opened(path, content, {*map(plain_name, (*wanted, *also))}, {*map(plain_name, numbers)})
+        read = None if every else {*map(plain_name, (*wanted, *also))}
+        header, packed = opened(path, content, read, {*map(plain_name, numbers)})
         return TableFile(header, packed, sha256, "row")
     text = decoded(path, content)
     if suffix in LINES:

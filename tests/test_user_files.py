@@ -31,6 +31,7 @@ from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
 from audit.tasks.measures.lexicon import load_lexicon
 from stimuli.conversations import read_conversations
+from stimuli.covariates import read_covariates
 from stimuli.errors import StimulusError
 from stimuli.examples import load_pool
 from stimuli.files import LARGEST_TABLE, LARGEST_TEXT, read_file
@@ -52,6 +53,7 @@ READERS = {
     "narratives": lambda path: load_narratives("csv", path=path, columns=COLUMNS),
     "conversations": lambda path: read_conversations(path, OF_CORPUS, history=None),
     "human": lambda path: read_human(path, ["a"], id_column="a", rating_column="b"),
+    "covariates": read_covariates,
     "examples": lambda path: load_pool(path, {"example_id": "a", "text": "b", "answer": "c"}),
     "levels": lambda path: read_levels(path, ["a"], ["b"]),
     "inventory": read_inventory,

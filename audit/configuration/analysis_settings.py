@@ -82,6 +82,11 @@ class AnalysisSettings(BaseModel):
         default=None, description="with fit=mixed, the random terms, e.g. '~ in_group'; null = an intercept"
     )
     cluster: str = Field(default="narrative_id", description="the column with the clusters for the formula")
+    covariates: Path | None = Field(
+        default=None,
+        description="a table of numbers of groups (column group) or of pairs of groups (perceiver_group, "
+        "experiencer_group), such as a cultural distance: does the gap grow with them? null = none",
+    )
     stereotypes: Path | None = Field(
         default=None, description="a YAML file of stereotype words (theme: [word, stem*]); null = the packaged ones"
     )

@@ -33,6 +33,7 @@ from audit.errors import AuditError, StoreError, recovery
 from audit.runs import ledger
 from audit.runs.model_names import address_of, model_name, stated_by
 from audit.tables.controls import ComparedWords
+from stimuli.covariates import CovariateRow, GroupCovariates
 from stimuli.files import read_file
 from stimuli.json_text import parse_json
 from stimuli.strategies import NO_STRATEGY
@@ -467,6 +468,35 @@ class Human(_ManifestPart):
     where: str = ""
 
 
+class RecordedCovariate(_ManifestPart):
+    """A row of a user's table of covariates, see :class:`stimuli.covariates.CovariateRow`."""
+
+    place: str = ""
+    dimension: str = ""
+    groups: tuple[str, ...]
+    numbers: tuple[Points | None, ...]
+
+
+class RecordedCovariates(_ManifestPart):
+    """The numbers of groups that a user gave, so that the run can be analysed again without the file."""
+
+    where: str = ""
+    sha256: str = ""
+    names: tuple[str, ...] = ()
+    rows: tuple[RecordedCovariate, ...] = ()
+
+    @property
+    def given(self) -> GroupCovariates | None:
+        """The covariates; None if none were given."""
+        if not self.rows:
+            return None
+        rows = tuple(
+            CovariateRow(row.place, row.dimension, row.groups, tuple(math.nan if n is None else n for n in row.numbers))
+            for row in self.rows
+        )
+        return GroupCovariates(self.names, rows, self.where, self.sha256)
+
+
 class EmotionsRead(_ManifestPart):
     """Words by which emotions were found in texts: fields of ``stimuli.narratives.EmotionWords``, by emotion."""
 
@@ -572,6 +602,7 @@ class Manifest(_Written):
     epitome_labels: Mapping[str, Mapping[str, Count]] = {}  # levels of people's replies: narrative → mechanism → level
     people: People = People()
     human: Human = Human()
+    covariates: RecordedCovariates = RecordedCovariates()
     emotions: EmotionsRead = EmotionsRead()
     outside: Outside = Outside()
 

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -22,10 +23,10 @@ from audit.errors import ConfigError, StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import now, versions
 from audit.tables.formatting import plural
-from audit.tables.ratings import RATINGS, Status
+from audit.tables.ratings import NARRATIVE_COVARIATES, RATINGS, Status
 from stimuli.errors import StimulusError, suggest
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
-from stimuli.table_files import SUFFIXES, WRITTEN_AS, MalformedRowError
+from stimuli.table_files import SUFFIXES, WRITTEN_AS, MalformedRowError, plain_name
 from stimuli.tables import is_no_number, open_table, read_numbers
 from stimuli.yaml_files import may_be_file
 
@@ -47,6 +48,7 @@ DEFAULT_ENDS: Final = (0.0, 100.0)  # scale assumed if none is given; the rating
 CODES: Final = (-1.0, -2.0, -7.0, -8.0, -9.0, -77.0, -88.0, -98.0, -99.0, -999.0, -9999.0, 999.0, 9999.0)
 """Numbers that other tools write for a missing rating. They count as codes only if the scale does not reach them."""
 _ALSO: Final = ("intensity",)  # other names for `rating`; our own exports use this one
+_LONGEST_LABEL: Final = 100  # characters of a covariate of narratives: a longer one is a text
 _SHOWN: Final = 3  # further faulty rows named in a message
 _PROMPT: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer")  # columns that identify a prompt
 
@@ -71,6 +73,8 @@ class OutsideRatings:
     # a refusal.
     status_given: bool
     stems: Mapping[str, Mapping[str, str]]  # dimension → term → stem, as far as the groups file gives stems
+    narratives: pd.DataFrame  # rows of NARRATIVE_COVARIATES: what further columns say of narratives
+    not_kept: Mapping[str, str]  # further columns that are no covariates of narratives, and why
 
 
 def read_outside(
@@ -88,6 +92,9 @@ def read_outside(
     ``dimension``, ``variant``, ``emotion`` (one for each narrative) and ``status``. A missing rating is empty or a
     usual mark such as ``NA``.
 
+    Each further column that is the same in all rows of a narrative is kept as a covariate of narratives, for a user's
+    formula.
+
     ``groups`` has ``term`` and ``group``, ``dimension`` if a term's group depends on it, and ``stem`` to say which
     terms share a stem; where it is absent or empty, terms with a word in common count as one
     (:meth:`audit.statistics.echo.Overlap.of`). The group ``unspecified`` is the baseline.
@@ -104,7 +111,7 @@ def read_outside(
         raise ConfigError(
             f"low={ends[0]:g} high={ends[1]:g}: low must be below high; give the two ends of the rating scale"
         )
-    table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing)
+    table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing, by="narrative_id")
     labels = {
         name: _words(table, name, absent=default)
         for name, default in {**dict.fromkeys(_REQUIRED[:3], ""), **ABSENT}.items()
@@ -119,6 +126,7 @@ def read_outside(
     _check_emotions(table, labels)
     mapping = _read_table("groups", groups, ("term", "group"), ("dimension", "stem"), missing)
     sides, names = _groups_of(table, mapping, labels)
+    narratives, not_kept = _covariates_of(table.further, decimal_comma=table.decimal_comma)
     return OutsideRatings(
         ratings=ratings_table(labels, sides, names, intensity=intensity, status=status),
         low=ends[0],
@@ -131,6 +139,8 @@ def read_outside(
         groups_sha256=mapping.sha256,
         status_given="status" in table.columns,
         stems=_stems_of(mapping, list(labels["dimension"].categories)),
+        narratives=narratives,
+        not_kept=not_kept,
     )
 
 
@@ -251,6 +261,43 @@ def outside_manifest(
 # --- Files -----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
+class _Further:
+    """What the columns that we do not know say of each narrative."""
+
+    places: dict[str, int]  # in a row, of columns that may be covariates; without those that differ in a narrative
+    cells: dict[str, dict[str, str]]  # column → narrative → cell; without empty ones
+    not_kept: dict[str, str]  # column → why it is no covariate of narratives
+
+    @classmethod
+    def of(cls, header: Sequence[str], known: Collection[str]) -> _Further:
+        """Take the columns that are neither known to this reader nor our own, as in the exports of a run."""
+        ours = {*known, *_ALSO, *RATINGS, ""}
+        others = {name: place for place, name in enumerate(header) if plain_name(name) not in ours}
+        not_kept = {name: "a formula cannot name it" for name in others if not _is_name(name)}
+        places = {name: place for name, place in others.items() if name not in not_kept}
+        return cls(places, {name: {} for name in places}, not_kept)
+
+    def add(self, row: Sequence[str], narrative: str, marks: Collection[str]) -> None:
+        """Add the cells of a row."""
+        for name, place in tuple(self.places.items()):
+            cell = row[place].strip() if place < len(row) else ""
+            if not cell or cell in marks:
+                continue
+            if len(cell) > _LONGEST_LABEL:
+                self._leave_out(name, f"a cell has more than {_LONGEST_LABEL} characters")
+            elif self.cells[name].setdefault(narrative, cell) != cell:
+                self._leave_out(name, f"it differs within the narrative {narrative!r}")
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self.not_kept[name] = why
+        del self.places[name], self.cells[name]
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and not iskeyword(name)
+
+
 @dataclass(frozen=True, eq=False)
 class _Table:
     """The columns we read from a file, and how to name a row's place in it."""
@@ -262,6 +309,7 @@ class _Table:
     numbers: Sequence[int]
     decimal_comma: bool
     marks: Collection[str]
+    further: _Further
     faults: dict[int, Callable[[int], str]] = field(default_factory=dict)
 
     @property
@@ -296,7 +344,13 @@ class _Table:
 
 
 def _read_table(
-    option: str, path: Path, required: Sequence[str], optional: Sequence[str], missing: Sequence[float | str]
+    option: str,
+    path: Path,
+    required: Sequence[str],
+    optional: Sequence[str],
+    missing: Sequence[float | str],
+    *,
+    by: str = "",  # the column that further columns may be covariates of; empty to read none of them
 ) -> _Table:
     name, suffix = f"{option}={path}", path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -306,11 +360,20 @@ def _read_table(
     if not may_be_file(path):
         raise StoreError(f"{name} is not a file; give the path of a {suffix} file")
     try:
-        table = open_table(path, required, also=[*optional, *_ALSO], numbers=["rating", *_ALSO], long_cells=True)
+        table = open_table(
+            path,
+            required,
+            also=[*optional, *_ALSO],
+            numbers=["rating", *_ALSO],
+            every=bool(by),
+            long_cells=True,
+        )
         if not table.header:
             raise StoreError(f"{name} is empty")
         found = _find_columns(name, table.header, required, optional)
         columns: dict[str, list[str]] = {column: [] for column in found}
+        further = _Further.of(table.header if by else (), found)
+        marks = {mark for mark in missing if isinstance(mark, str)}
         numbers = array("q")
         same: dict[str, str] = {}  # labels recur in many rows: keep one copy of each
         for number, row in table.rows:
@@ -323,6 +386,8 @@ def _read_table(
             for column, place in found.items():
                 cell = row[place].strip() if place < len(row) else ""
                 columns[column].append(same.setdefault(cell, cell))
+            if further.places:
+                further.add(row, columns[by][-1], marks)
     except StimulusError as error:
         raise StoreError(f"{name}{str(error).removeprefix(str(path))}") from error
     except MalformedRowError as error:
@@ -333,8 +398,7 @@ def _read_table(
         raise StoreError(f"{name} cannot be read as CSV (line {error.line}: {error})") from error
     if not numbers:
         raise ConfigError(f"{name}: has columns but no rows")
-    marks = {mark for mark in missing if isinstance(mark, str)}
-    return _Table(name, table.sha256, columns, table.counts, numbers, table.delimiter == ";", marks)
+    return _Table(name, table.sha256, columns, table.counts, numbers, table.delimiter == ";", marks, further)
 
 
 def _find_columns(name: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]) -> dict[str, int]:
@@ -551,6 +615,20 @@ def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
             "narratives"
         ),
     )
+
+
+def _covariates_of(further: _Further, *, decimal_comma: bool) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return the covariates of narratives, a number where all of a column are, and why other columns are none."""
+    not_kept, rows = dict(further.not_kept), []
+    for name, cells in further.cells.items():
+        numbers, wrong = read_numbers(list(cells.values()), decimal_comma=decimal_comma)
+        if len({*cells.values()}) < 2:
+            not_kept[name] = "it is the same in all narratives"
+            continue
+        for narrative, cell, number in zip(cells, cells.values(), numbers, strict=True):
+            own = {"label": cell} if wrong else {"number": number}
+            rows.append({"narrative_id": narrative, "covariate": name, "number": math.nan, "label": None} | own)
+    return pd.DataFrame(rows, columns=list(NARRATIVE_COVARIATES)), not_kept
 
 
 def _always(fault: str, row: int) -> str:

@@ -331,7 +331,9 @@ class RunFolder(_Folder):
             # The manifest is left out because of its times: equal answers and settings are one generation.
             if not (name == MANIFEST or ledger.is_made(name) or name in collected or "/part-" in name)
         }
-        made_of = json.dumps([collected, others, manifest.config.recorded, manifest.seed, versions], sort_keys=True)
+        told = [collected, others, manifest.config.recorded, manifest.seed, versions]
+        # The settings name the file of covariates, and not what it held.
+        made_of = json.dumps([*told, *filter(None, [manifest.covariates.sha256])], sort_keys=True)
         return _sha256(made_of.encode())[:12]
 
     def digest(self, manifest: Manifest) -> str:

@@ -16,6 +16,7 @@ from audit.statistics.average_gaps import Averages, averages_of, placebo_cubes
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import compare_estimates
 from audit.statistics.controls import Repetition
+from audit.statistics.covariates import FormulaCovariates, covariate_rows
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
 from audit.statistics.estimate_rows import (
     Estimates,
@@ -42,6 +43,7 @@ from audit.statistics.status_counts import outcome_table
 from audit.statistics.unexplained_missing import rows_without_reasons, without_reasons
 from audit.statistics.wordings import cube_of_prompts
 from audit.tables.run_of_ratings import TABLES
+from stimuli.covariates import GroupCovariates
 
 _CUES: Final = {"label": "its label", "name": "a first name", "context": "what its members do"}
 
@@ -68,6 +70,8 @@ def analyse(
     sees_refusals: bool = True,  # whether these ratings can show a refusal
     reasons_known: bool = True,  # whether statuses say why a rating is missing; else nothing is told by reason
     replicates: bool = False,  # whether `null` has the gaps of shuffled matrices, as the study's histogram
+    covariates: GroupCovariates | None = None,  # a user's numbers of groups or of pairs of groups
+    narratives: pd.DataFrame | None = None,  # rows of NARRATIVE_COVARIATES, for the formula
 ) -> Analysis:
     """Compute every table of statistics from the ratings, dimension by dimension and variant by variant.
 
@@ -94,6 +98,10 @@ def analyse(
         frames["cells"].append(part.cells())
         rows["controls"] += part.controls()
         rows["families"] += part.families(valence, clusters)
+        if covariates is not None:
+            rows["covariates"] += covariate_rows(
+                cube, covariates, seed=seed, n_permutations=settings.n_permutations, confidence=settings.confidence
+            )
         rows["odd_pairs"] += [
             {"dimension": cube.dimension, "variant": cube.variant, **asdict(pair)}
             for pair in odd_pairs(cube.without_baselines())
@@ -117,7 +125,9 @@ def analyse(
         tables |= {name: without_reasons(tables[name]) for name in ("cells", "cell_emotions")}
     if settings.formula is not None:
         of_groups = without_dimensions(compact, told.placebo)
-        tables["own_model"] = _own_model(of_groups, settings.formula, settings)
+        tables["own_model"] = _own_model(
+            of_groups, settings.formula, settings, FormulaCovariates(covariates, narratives)
+        )
     averages = averages_of(
         found, placebos=placebo_cubes(compact, told), scales=scales, seed=seed, settings=settings,
         repetition=told, sees_refusals=sees_refusals,
@@ -219,7 +229,9 @@ def _on_cues(cube: NarrativeCube, cues: Mapping[str, str]) -> Iterator[Remark]:
         )
 
 
-def _own_model(compact: pd.DataFrame, formula: str, settings: AnalysisSettings) -> pd.DataFrame:
+def _own_model(
+    compact: pd.DataFrame, formula: str, settings: AnalysisSettings, covariates: FormulaCovariates
+) -> pd.DataFrame:
     # Imported here: statsmodels and patsy take a second, and only a formula needs them.
     from audit.statistics.own_model import own_model_table
 
@@ -230,4 +242,5 @@ def _own_model(compact: pd.DataFrame, formula: str, settings: AnalysisSettings) 
         random=settings.random,
         cluster=settings.cluster,
         confidence=settings.confidence,
+        covariates=covariates,
     )

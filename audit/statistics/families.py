@@ -108,7 +108,7 @@ def family_rows(
     .. [3] Welch (1947), Biometrika 34(1/2), 28–35.
     """
     compared = cube.without_baselines()
-    if _groups_are_in_groups(compared):
+    if groups_are_in_groups(compared):
         yield from _pair_families(compared, clusters, confidence=confidence, over=over)
     for family, labels in (("emotion", cube.emotions), ("valence", [valence.get(name, "") for name in cube.emotions])):
         members = _of_narratives(compared, labels, confidence=confidence)
@@ -221,7 +221,15 @@ def _over(member: _Member, over: Over) -> _Member:
     return replace(member, estimate=estimate, note="; ".join(filter(None, (member.note, note))))
 
 
-def _groups_are_in_groups(compared: NarrativeCube) -> bool:
+def estimate_contrasts(
+    y: FloatArray, weights: FloatArray, *, confidence: float
+) -> list[tuple[GapEstimate | None, int, str]]:
+    """Estimate contrasts by weights, shape (M, P, E), as those of a family; each with its pairs and a note."""
+    found = _estimate(y, weights, confidence=confidence)
+    return [(member.estimate, member.n_pairs, member.note) for member in found]
+
+
+def groups_are_in_groups(compared: NarrativeCube) -> bool:
     """Whether both sides have the same groups, and in-group means the same group."""
     perceiver_groups, experiencer_groups = (
         np.array(groups, dtype=object) for groups in (compared.perceiver_groups, compared.experiencer_groups)
@@ -323,7 +331,7 @@ def own_group_gaps(compared: NarrativeCube, *, confidence: float, only: str | No
     The cube has no baselines. A group whose gap the ratings do not determine is absent; so are all if there are fewer
     than three groups, or in-group does not mean the same group on both sides.
     """
-    if not _groups_are_in_groups(compared) or len(set(compared.perceiver_groups)) < MIN_GROUPS_OF_OWN_GAPS:
+    if not groups_are_in_groups(compared) or len(set(compared.perceiver_groups)) < MIN_GROUPS_OF_OWN_GAPS:
         return {}
     if only is not None:
         groups = tuple(dict.fromkeys(compared.perceiver_groups))

@@ -22,6 +22,7 @@ from scipy import stats
 from scipy.linalg import solve_triangular
 
 from audit.errors import ConfigError, NotEstimableError
+from audit.statistics.covariates import FormulaCovariates
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray, split_ratings
 from audit.tables.formatting import either, plural
 from audit.tables.gap import OWN_MODEL
@@ -31,8 +32,9 @@ Fit: TypeAlias = Literal["mixed", "ols"]
 
 NUMBERS: Final = ("intensity", "in_group", "n_shared", "number_mass")  # floats in a formula; `in_group` is 1 or 0
 LABELS: Final = ("emotion", "perceiver", "experiencer", "perceiver_group", "experiencer_group", "narrative_id")
-"""Columns that a formula sees as strings; any of them may be the cluster."""
+"""Columns that a formula sees as strings; any of them may be the cluster, as may labels of narratives."""
 
+_NO_COVARIATES: Final = FormulaCovariates(None)
 _TRANSFORMS: Final = (
     *("C", "I", "center", "standardize", "scale", "bs", "cr", "cc", "te"),
     *("Treatment", "Sum", "Poly", "Helmert", "Diff"),
@@ -48,7 +50,14 @@ _BOUNDARY: Final = 1e-5  # a variance of random terms below this share of the re
 
 
 def own_model_table(
-    ratings: pd.DataFrame, *, formula: str, fit: Fit, random: str | None, cluster: str, confidence: float
+    ratings: pd.DataFrame,
+    *,
+    formula: str,
+    fit: Fit,
+    random: str | None,
+    cluster: str,
+    confidence: float,
+    covariates: FormulaCovariates = _NO_COVARIATES,
 ) -> pd.DataFrame:
     """Fit a user's formula to the ratings of every dimension and variant.
 
@@ -62,10 +71,11 @@ def own_model_table(
     ConfigError.
 
     Rated prompts between identities are used if no column of the ``formula`` is missing. On its left is one of
-    ``NUMBERS``, on the right these, ``LABELS``, patsy's transforms and numpy's elementwise functions; levels are
-    sorted, the first one is the reference. Patsy evaluates a formula as Python, on the user's own command line; since
-    formulas are also copied from others, one that names anything else, or an attribute, is refused and never evaluated.
-    What the ratings hold, e.g. the wording of an identity, is a value or a name of a column, and is not evaluated.
+    ``NUMBERS``, on the right these, ``LABELS``, ``covariates``, patsy's transforms and numpy's elementwise functions;
+    levels are sorted, the first one is the reference. Patsy evaluates a formula as Python, on the user's own command
+    line; since formulas are also copied from others, one that names anything else, or an attribute, is refused and
+    never evaluated. What the ratings hold, e.g. the wording of an identity, is a value or a name of a column, and is
+    not evaluated.
 
     ``mixed`` is MixedLM by REML, z statistics; standard errors from the Hessian of all parameters, within 0.3% of
     lme4's on ten reference tables. ``random`` are the terms that vary from cluster to cluster, e.g. ``"~ in_group"``:
@@ -73,8 +83,11 @@ def own_model_table(
     squares, the sandwich with the factor G/(G - 1) · (n - 1)/(n - k) for G clusters, n ratings and k terms, t
     statistics with G - 1 degrees of freedom.
     """
-    model = _Model.read(formula, fit=fit, random=random, cluster=cluster)
-    parts = [_FitData.of(rows, dimension, variant, model) for dimension, variant, rows in split_ratings(ratings)]
+    model = _Model.read(formula, fit=fit, random=random, cluster=cluster, covariates=covariates)
+    parts = [
+        _FitData.of(covariates.beside(rows, model.columns), dimension, variant, model)
+        for dimension, variant, rows in split_ratings(ratings)
+    ]
     faults = [part.fault for part in parts if part.n_ratings]
     if faults and all(faults):
         raise ConfigError(f"{model.place} cannot be evaluated on the ratings ({faults[0]}); change the formula")
@@ -82,9 +95,16 @@ def own_model_table(
     return pd.DataFrame(rows, columns=list(OWN_MODEL))
 
 
-def check_own_model(formula: str, *, fit: Fit, random: str | None, cluster: str) -> None:
+def check_own_model(
+    formula: str,
+    *,
+    fit: Fit,
+    random: str | None,
+    cluster: str,
+    covariates: FormulaCovariates = _NO_COVARIATES,
+) -> None:
     """Check what can be checked of a formula without ratings; ConfigError names the remedy in one line."""
-    _Model.read(formula, fit=fit, random=random, cluster=cluster)
+    _Model.read(formula, fit=fit, random=random, cluster=cluster, covariates=covariates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +124,18 @@ class _Model:
         return f"statistics.formula={self.formula!r}"
 
     @classmethod
-    def read(cls, formula: str, *, fit: Fit, random: str | None, cluster: str) -> _Model:
+    def read(cls, formula: str, *, fit: Fit, random: str | None, cluster: str, covariates: FormulaCovariates) -> _Model:
         """Read the formula; ConfigError if it cannot be used."""
         place = f"statistics.formula={formula!r}"
+        reserved = {*NUMBERS, *LABELS, *_TRANSFORMS, "np"}
+        if taken := next((name for name in covariates.of_groups if name in reserved), ""):
+            raise ConfigError(
+                f"{place}: the covariate {taken!r} has the name of another column or function of formulas; rename it "
+                "in the table of statistics.covariates"
+            )
+        # A table of ratings may have a column `scale`, which then means patsy's function.
+        labels = (*LABELS, *(name for name in covariates.labels if name not in reserved))
+        known = (*NUMBERS, *(name for name in covariates.numbers if name not in reserved), *labels)
         left, fixed = _read_terms(formula, place, example=_EXAMPLE)
         response = left[0].name() if len(left) == 1 else ""
         if response not in NUMBERS:
@@ -124,13 +153,13 @@ class _Model:
         left, varying = _read_terms("~ 1" if random is None else random, random_place, example="~ in_group")
         if left or not varying:
             raise ConfigError(f"{random_place}: needs a term, and nothing left of '~'; write it as '~ in_group'")
-        if cluster not in LABELS:
+        if cluster not in labels:
             raise ConfigError(
                 f"statistics.cluster={cluster!r} with {place}: unknown column to cluster by; "
-                f"{_suggest(cluster, LABELS)}"
+                f"{_suggest(cluster, labels)}"
             )
-        named = {response, cluster, *_names(fixed, place), *_names(varying, random_place)}
-        columns = tuple(name for name in (*NUMBERS, *LABELS) if name in named)
+        named = {response, cluster, *_names(fixed, place, known), *_names(varying, random_place, known)}
+        columns = tuple(name for name in known if name in named)
         return cls(formula, fit, response, fixed, varying if fit == "mixed" else (), cluster, columns)
 
 
@@ -143,7 +172,7 @@ def _read_terms(text: str, place: str, *, example: str) -> tuple[Sequence[Any], 
     return described.lhs_termlist, described.rhs_termlist
 
 
-def _names(terms: Iterable[Any], place: str) -> set[str]:
+def _names(terms: Iterable[Any], place: str, columns: Sequence[str]) -> set[str]:
     """Return the columns that the terms name; ConfigError if they name anything but columns and allowed functions."""
     found: set[str] = set()
     for factor in (factor for term in terms for factor in term.factors):
@@ -160,11 +189,11 @@ def _names(terms: Iterable[Any], place: str) -> set[str]:
                     f"{', '.join(_TRANSFORMS)} and numpy's elementwise functions, e.g. np.log"
                 )
             if isinstance(node, ast.Name):
-                if node.id not in ("np", *NUMBERS, *LABELS, *_TRANSFORMS):
-                    known = (*NUMBERS, *LABELS, *_TRANSFORMS)
+                if node.id not in ("np", *columns, *_TRANSFORMS):
+                    known = (*columns, *_TRANSFORMS)
                     raise ConfigError(f"{place}: unknown column or function {node.id!r}; {_suggest(node.id, known)}")
                 found.add(node.id)
-    return found.intersection((*NUMBERS, *LABELS))
+    return found.intersection(columns)
 
 
 def _is_elementwise(node: ast.Attribute) -> bool:

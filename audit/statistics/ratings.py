@@ -106,6 +106,16 @@ def without_dimensions(ratings: pd.DataFrame, names: Collection[str]) -> pd.Data
     return ratings.loc[~ratings["dimension"].isin(list(names))] if names else ratings
 
 
+def groups_by_dimension(ratings: pd.DataFrame) -> dict[str, set[str]]:
+    """Return the groups of each dimension, baselines left out."""
+    between = ratings[ratings["in_group"].notna().to_numpy()]
+    found: dict[str, set[str]] = {}
+    for side in ("perceiver_group", "experiencer_group"):
+        for dimension, group in between[["dimension", side]].drop_duplicates().itertuples(index=False):
+            found.setdefault(str(dimension), set()).add(str(group))
+    return found
+
+
 def count_statuses(status: pd.Series, group: IntArray, *, n_groups: int) -> IntArray:
     """Count compacted statuses: shape (``n_groups``, 5), columns in the order of ``STATUSES``."""
     codes = status.array.codes

@@ -343,6 +343,54 @@ COMPARISONS: Final = Table(
     },
 )
 
+COVARIATES: Final = Table(
+    "covariates",
+    "a covariate of groups, or of pairs of groups, and whether the gap grows with it",
+    {
+        **KEYS,
+        "covariate": word("a column of the table in statistics.covariates"),
+        "of": word(
+            "pairs (out-group pairs of groups: how much lower they are rated than perceiver and experiencer lead one "
+            "to expect) or groups (each group's own gap, as in families)"
+        ),
+        "answer": word(
+            "grows or shrinks (the gap, where the covariate is larger: p_adjusted is below 1 less the confidence, and "
+            "the interval leaves out 0), not_shown, too_few_groups (p_least is not below 1 less the confidence); empty "
+            "where there is no p"
+        ),
+        "slope": number(
+            "change of the gap for one unit of the covariate, in points; above 0 where the gap grows",
+            unit="points per unit",
+        ),
+        "se": number("standard error of slope over narratives", unit="points per unit"),
+        "df": DF,
+        "ci_low": number(
+            "lower end of the confidence interval of slope: these groups, any such narratives; not corrected for "
+            "multiplicity",
+            unit="points per unit",
+        ),
+        "ci_high": number("upper end of the same", unit="points per unit"),
+        "per_sd": points("slope times the covariate's standard deviation over these pairs or groups, in points"),
+        "p": probability(
+            "two-sided p of permuting the groups of the covariate, perceivers and experiencers together (matrix "
+            "permutation): pairs that share a group are not independent"
+        ),
+        "p_least": probability(
+            "the smallest p that any ratings could give with these groups and this covariate: the share of "
+            "permutations that leave it as it is, or turn it around"
+        ),
+        "n_permutations": count("permutations that p is made of: all of them, or a draw if there are more"),
+        "p_adjusted": probability("p corrected for the covariates"),
+        "method": HOLM,
+        "family_size": count("tests that were corrected for: the covariates with a p"),
+        "n_groups": count("groups whose numbers the slope uses"),
+        "n_pairs": count("pairs of a perceiver and an experiencer whose ratings the slope uses"),
+        "n_narratives": count("narratives that the slope uses"),
+        "n_answers": count("ratings that the slope uses"),
+        "note": text("how small p can be with few groups, which groups are left out, or why there is no slope"),
+    },
+)
+
 OWN_MODEL: Final = Table(
     "own_model",
     "a term of the user's model",

@@ -14,6 +14,7 @@ from audit.tables.base import (
     Table,
     count,
     flag,
+    number,
     points,
     probability,
     share,
@@ -94,6 +95,19 @@ class ElicitedRating:
     cut: bool | None = None
     """Whether the response stopped at its length limit; None if there was no response or the engine did not tell."""
 
+
+NARRATIVE_COVARIATES: Final = Table(
+    "narrative_covariates",
+    "a number or label of a narrative, from a further column of another tool's ratings",
+    {
+        "narrative_id": PROMPT["narrative_id"],
+        "covariate": word("the column; its value is the same in all rows of the narrative"),
+        "number": number("its value, where all values of the column are numbers"),
+        "label": word("its value, where they are words"),
+    },
+    kept=Storage("narrative_covariates.parquet"),
+)
+"""What a user's formula may use of the narratives."""
 
 ELICITATION_SAMPLE: Final = Table(
     "elicitation_sample",

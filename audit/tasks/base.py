@@ -68,7 +68,7 @@ class Task(ABC, Generic[P]):
 
     def check_statistics(self, statistics: AnalysisSettings) -> None:
         """Raise ConfigError for settings of the analysis that the task cannot use; here, those of ratings."""
-        for name in ("formula", *statistics.in_points(), "human", "sensitivity"):
+        for name in ("formula", *statistics.in_points(), "covariates", "human", "sensitivity"):
             if getattr(statistics, name) not in (None, False):
                 raise ConfigError(
                     f"statistics.{name} is for runs of ratings; leave it out for a run of replies or of a questionnaire"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from audit.asking.progress import Say
 from audit.asking.prompt_export import Export, messages_in
@@ -21,13 +21,18 @@ from audit.runs.planned import Planned
 from audit.runs.provenance import check_same_run, computed_by, first_setting_difference, now
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
+from audit.tables.ratings import NARRATIVE_COVARIATES
 from audit.tasks.base import Published, Task
 from audit.tasks.people import FOLDERS, form_of, import_ratings
 from audit.tasks.registry import TASKS, task_of
+from stimuli.covariates import GroupCovariates, read_covariates
 from stimuli.fitting import fit_remarks
 from stimuli.mentions import remarks
 from stimuli.reach import reach_remarks
 from stimuli.stereotypes import load_stereotypes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def run_audit(
@@ -37,7 +42,8 @@ def run_audit(
 
     ``preset`` is as ``conf/experiment`` names it; ``job`` is the run's number in a sweep, whose runs get a folder each.
     """
-    _check_formula(config.statistics)
+    covariates = _covariates_of(config.statistics)
+    _check_formula(config.statistics, covariates)
     load_stereotypes(config.statistics.stereotypes)
     task = TASKS[config.task.kind]
     task.check_statistics(config.statistics)
@@ -48,7 +54,8 @@ def run_audit(
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
         manifest = task.collect(plan, folder, command=command, say=say)
-        return _publish(task, folder, _completed(manifest, config, command=command, preset=preset), say)
+        manifest = _completed(manifest, config, covariates, command=command, preset=preset)
+        return _publish(task, folder, manifest, say)
 
 
 def _announce(plan: Planned, say: Say) -> None:
@@ -77,23 +84,40 @@ def _folder_of(plan: Planned, job: int | None) -> Path:
     return default_run_dir(plan, within=named) if named is None or job is not None else named
 
 
-def _completed(manifest: Manifest, config: AuditConfig, *, command: str, preset: str) -> Manifest:
+def _completed(
+    manifest: Manifest, config: AuditConfig, covariates: GroupCovariates | None, *, command: str, preset: str
+) -> Manifest:
     # Analyses of the same ratings may differ in statistics, so the command shown is this one's.
-    analysed = manifest.adding("config", statistics=config.statistics.model_dump(mode="json"))
+    analysed = _recording(manifest, config.statistics, covariates)
     return analysed.having(command=command, preset=preset).complete(finished=now())
+
+
+def _covariates_of(statistics: AnalysisSettings) -> GroupCovariates | None:
+    return None if statistics.covariates is None else read_covariates(statistics.covariates)
+
+
+def _recording(manifest: Manifest, statistics: AnalysisSettings, covariates: GroupCovariates | None) -> Manifest:
+    """Return the manifest with the settings of an analysis, and the user's numbers of groups."""
+    manifest = manifest.adding("config", statistics=statistics.model_dump(mode="json"))
+    if covariates is not None:
+        return manifest.having(covariates=covariates.content())
+    return manifest.having(covariates=None) if manifest.covariates.rows else manifest
 
 
 def report_run(path: Path, *, settings: Mapping[str, Any] | None = None, command: str = "") -> Published:
     """Analyse and render a run again, also an unfinished one, without its model; ``settings`` override its own."""
     manifest = Manifest.read(path)
     statistics = load_statistics({**manifest.config.recorded, **(settings or {})})
-    _check_formula(statistics)
     task = task_of(manifest)
     if math.isfinite(manifest.scale.high - manifest.scale.low):
         statistics.check_on_scale(low=manifest.scale.low, high=manifest.scale.high)
     task.check_statistics(statistics)
+    # A file that is not named again may have changed, or be gone: the numbers recorded count.
+    kept = manifest.covariates.given if "covariates" not in (settings or {}) else None
+    covariates = kept if kept is not None and statistics.covariates is not None else _covariates_of(statistics)
     with RunFolder(path) as folder:
-        manifest = Manifest.read(path).adding("config", statistics=statistics.model_dump(mode="json"))
+        _check_formula(statistics, covariates, folder.table(NARRATIVE_COVARIATES).frame())
+        manifest = _recording(Manifest.read(path), statistics, covariates)
         if settings:
             manifest = manifest.having(report_command=command)
         return analysed(task, folder, manifest)
@@ -115,11 +139,12 @@ def report_outside(
 ) -> Published:
     """Analyse ratings that another tool collected, and keep them in a run folder, where they may be analysed again."""
     settings = load_statistics(statistics)
-    _check_formula(settings)
+    covariates = _covariates_of(settings)
     outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
+    _check_formula(settings, covariates, outside.narratives)
     settings.check_on_scale(low=outside.low, high=outside.high)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)
-    manifest = manifest.adding("config", statistics=settings.model_dump(mode="json"))
+    manifest = _recording(manifest, settings, covariates)
     n_rated = int(outside.ratings["intensity"].notna().sum())
     coded = ", ".join(map(code_text, outside.missing))
     say(
@@ -127,12 +152,22 @@ def report_outside(
         f"{outside.low:g} to {outside.high:g}"
         + (f"; {plural(outside.n_missing_codes, 'code')} ({coded}) for none" if outside.missing else "")
     )
+    if len(outside.narratives):
+        say(f"covariates of narratives, for statistics.formula: {', '.join(outside.narratives['covariate'].unique())}")
+    if outside.not_kept and settings.formula is not None:
+        others = "; ".join(f"{name!r}: {why}" for name, why in outside.not_kept.items())
+        say(f"note: no covariates of narratives: {others}")
     with RunFolder(run_dir) as folder:
         earlier = folder.read_manifest()
         if earlier is not None:
             check_same_run(first_setting_difference(earlier.identity.content, manifest.identity.content), run_dir)
         if not folder.shards():  # in a new folder, or if damaged shards were set aside
             folder.write_shard(0, outside.ratings)
+        if len(outside.narratives):
+            cells = outside.narratives.itertuples(index=False)
+            folder.table(NARRATIVE_COVARIATES).write(
+                [dict(zip(NARRATIVE_COVARIATES, row, strict=True)) for row in cells]
+            )
         folder.consolidate(say)
         return analysed(task_of(manifest), folder, manifest)
 
@@ -155,7 +190,8 @@ def report_answers(
     )
     plan = export.plan(model=model or found.model or answers.stem)
     statistics = load_statistics({**plan.config.statistics.model_dump(), **settings})
-    _check_formula(statistics)
+    covariates = _covariates_of(statistics)
+    _check_formula(statistics, covariates)
     load_stereotypes(statistics.stereotypes)
     plan = replace(plan, config=plan.config.model_copy(update={"statistics": statistics}))
     config, task = plan.config, TASKS[plan.config.task.kind]
@@ -175,7 +211,7 @@ def report_answers(
             check_same_run(first_setting_difference(earlier.identity.content, opened.source.identity()), path)
         manifest = task.collect(plan, folder, command=command, say=say, opened=opened)
         # The time to read a file is not the model's.
-        manifest = _completed(manifest.having(timings={}), config, command=command, preset=export.preset)
+        manifest = _completed(manifest.having(timings={}), config, covariates, command=command, preset=export.preset)
         return _publish(task, folder, manifest, say)
 
 
@@ -208,7 +244,9 @@ def consolidate_run(path: Path) -> None:
         folder.consolidate()
 
 
-def _check_formula(statistics: AnalysisSettings) -> None:
+def _check_formula(
+    statistics: AnalysisSettings, covariates: GroupCovariates | None, narratives: pd.DataFrame | None = None
+) -> None:
     """Reject an unusable formula before anything slow begins."""
     if statistics.formula is None:
         if statistics.random is not None:
@@ -216,6 +254,13 @@ def _check_formula(statistics: AnalysisSettings) -> None:
                 f"statistics.random={statistics.random!r} is part of a formula; set statistics.formula too"
             )
         return
+    from audit.statistics.covariates import FormulaCovariates
     from audit.statistics.own_model import check_own_model
 
-    check_own_model(statistics.formula, fit=statistics.fit, random=statistics.random, cluster=statistics.cluster)
+    check_own_model(
+        statistics.formula,
+        fit=statistics.fit,
+        random=statistics.random,
+        cluster=statistics.cluster,
+        covariates=FormulaCovariates(covariates, narratives),
+    )

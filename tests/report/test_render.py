@@ -782,6 +782,25 @@ def test_emotions_that_differ_only_together_are_said_to() -> None:
     assert (head[0], row[:5]) == ("over all", ["emotions", "2", "4.00", "1 and 10", ".010"])
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("grows", "yes"), ("shrinks", "no, it shrinks"), ("not_shown", "not shown"),
+        ("too_few_groups", "not shown: too few groups to show it"), ("", "not known"),
+    ],
+)  # fmt: skip
+def test_whether_the_gap_grows_with_a_covariate_is_said_by_its_code(answer: str, said: str) -> None:
+    row = row_of("covariates", covariate="distance", of="pairs", answer=answer, slope=0.5, ci_low=0.2, ci_high=0.8,
+                 per_sd=1.25, p=0.012, p_adjusted=0.024, p_least=1 / 120, n_groups=5, n_narratives=40)  # fmt: skip
+    head, cells = table_of("does the gap grow with the numbers", tables=tables(covariates=[row]))
+    assert (head[1], cells[:4]) == ("does it grow?", ["distance", said, "+0.50", "+0.20 to +0.80"])
+    assert cells[4:9] == ["+1.25", ".012", ".024", ".008", "5"]
+    assert "the gap is how much lower out-group pairs are rated" in text_of(tables=tables(covariates=[row]))
+    own = text_of(tables=tables(covariates=[row | {"of": "groups"}]))
+    assert "the gap is each group's own gap" in own
+    assert "does the gap grow with" not in text_of()
+
+
 def test_the_mean_over_dimensions_names_its_parts_and_those_it_hides() -> None:
     gap = [
         gap_row(dimension=name, delta=delta, ci_low=delta - 0.3, ci_high=delta + 0.3)

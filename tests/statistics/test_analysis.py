@@ -27,7 +27,7 @@ from audit.statistics.published import published_gap
 from audit.statistics.scopes import group_scope
 from audit.tables.base import dictionary
 from audit.tables.formatting import points
-from audit.tables.ratings import ELICITATION_SAMPLE, MANIPULATED, RATINGS
+from audit.tables.ratings import ELICITATION_SAMPLE, MANIPULATED, NARRATIVE_COVARIATES, RATINGS
 from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.stages import GIVEN, STAGES
 
@@ -40,8 +40,10 @@ OF_PEOPLE = {"human", "people_gap", "people_agreement", "norming"}
 DECIDED = {"verdicts", "judged"}
 """Filled where the run is published: its checks limit them."""
 NO_ODD_PAIR = {"odd_pairs"}
+OF_A_FILE = {"covariates"}
 OF_WORDINGS = {"wordings", "wording_shares"}
 ASKED_BESIDE = {"elicitation", "manipulation"}  # of prompts beside the ratings: a sample in words, checks
+EMPTY = OF_OTHERS | OF_PEOPLE | OF_WORDINGS | ASKED_BESIDE | DECIDED | NO_ODD_PAIR | OF_A_FILE
 VALENCE = {"joy": "positive", "anger": "negative"}
 CLUSTERS = {"religion": {"A": "first", "B": "first", "C": "second"}}
 
@@ -111,7 +113,7 @@ def test_tables_have_the_columns_of_the_schema_in_order():
     assert sorted(analysis.tables) == sorted(TABLES)
     for name, table in analysis.tables.items():
         assert list(table.columns) == list(TABLES[name])
-        assert table.empty == (name in OF_OTHERS | OF_PEOPLE | OF_WORDINGS | ASKED_BESIDE | DECIDED | NO_ODD_PAIR), name
+        assert table.empty == (name in EMPTY), name
     assert analysis.tables["families"]["family"].unique().tolist() == [
         "pair", "group", "emotion", "valence", "degree", "cluster", "uplift",
     ]  # fmt: skip
@@ -122,6 +124,7 @@ def test_the_dictionary_describes_each_column_of_each_table_once():
     described = pd.read_csv(io.BytesIO(dictionary(OF_RATINGS)), keep_default_na=False)
     assert not described.duplicated(["table", "column"]).any()
     collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, "manipulated": MANIPULATED}
+    collected |= {"narrative_covariates": NARRATIVE_COVARIATES}
     collected |= {"elicitation_sample": ELICITATION_SAMPLE, "asked_again": ELICITATION_SAMPLE}
     collected |= {f"asked_in_{name}": ELICITATION_SAMPLE for name in ("bfloat16", "float16", "float32")}
     expected = {**collected, **TABLES}

@@ -78,8 +78,9 @@ def replicate(
     All files are read before the first report is made.
     """
     settings = load_statistics(statistics)
-    if settings.formula is not None or settings.human is not None:
-        raise ConfigError("statistics.formula and statistics.human are for one run; use them with report RUN_DIR")
+    for name in ("formula", "covariates", "human"):
+        if getattr(settings, name) is not None:
+            raise ConfigError(f"statistics.{name} is for one run; use it with report RUN_DIR")
     runs = find_released(folder)
     emotion_of = None if narratives is None else _emotion_of(narratives)
     place = run_dir or reports_dir / f"replication-{_name_of(runs)}"

@@ -164,6 +164,7 @@ class Rated:
             if own.rows("families")
             else None
         )
+        yield dimension_tables.covariates(own)
         yield dimension_tables.controls(own)
         if table := dimension_tables.sensitivity(own):
             yield section("δ under other assumptions", table, look="folded")

@@ -68,6 +68,11 @@ _MANIPULATIONS: Final = {
     "emotion": "the story's own emotion, rather than a wrong one",
     "intensity": "the strong version of a situation, rather than the mild one",
 }
+_GROWS: Final = {
+    "grows": "yes", "shrinks": "no, it shrinks", "not_shown": "not shown",
+    "too_few_groups": "not shown: too few groups to show it", "": "not known",
+}  # fmt: skip
+"""What a covariate's answer says of the gap, in words."""
 _FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "inconclusive"}
 
 
@@ -188,6 +193,23 @@ def heterogeneity(own: Results) -> Captioned | None:
         ("n_members", "compared"), "statistic",
         ShownColumn("df", both_df),
         "p", "p_adjusted", "note",
+    )  # fmt: skip
+
+
+def covariates(own: Results) -> Captioned | None:
+    """Show whether the gap grows with the user's numbers of groups or of pairs."""
+    rows = own.rows("covariates")
+    if not rows:
+        return None
+    of = {"pairs": "how much lower out-group pairs are rated", "groups": "each group's own gap"}[rows[0]["of"]]
+    return own.table(
+        "covariates",
+        f"does the gap grow with the numbers in statistics.covariates? Change for one unit; the gap is {of}. The "
+        "interval is for any such narratives and these groups; p comes from permuting groups",
+        "covariate", said("answer", "does it grow?", _GROWS), ("slope", "change of the gap, points"), "ci_low",
+        ("per_sd", "change for one SD"), "p", "p_adjusted", ("p_least", "smallest possible p"), "n_groups",
+        "n_narratives", "note",
+        rows=rows,
     )  # fmt: skip
 
 

@@ -29,7 +29,13 @@ from audit.tables.formatting import (
     unsigned,
 )
 from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
-from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED
+from audit.tables.ratings import (
+    ASKED_AGAIN,
+    ASKED_IN_FORMATS,
+    ELICITATION_SAMPLE,
+    MANIPULATED,
+    NARRATIVE_COVARIATES,
+)
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.intensity.released_answers import released_answers
@@ -74,7 +80,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
     from audit.statistics.elicitation import elicitation_tables
-    from audit.statistics.ratings import without_dimensions
+    from audit.statistics.ratings import groups_by_dimension, without_dimensions
     from audit.statistics.remarks import written_differs
     from audit.statistics.text_differences import text_tables, texts_remarks
     from audit.tables.ratings import MANIPULATION
@@ -91,6 +97,10 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     manifest = manifest.having(counts={**n_of, "total": len(ratings)})
     low, high = manifest.scale.low, manifest.scale.high
     settings, clusters = manifest.statistics, manifest.clusters
+    of_groups = without_dimensions(ratings, manifest.placebo)
+    covariates = manifest.covariates.given
+    if covariates is not None and manifest.status == "complete":  # else groups may not have been asked about yet
+        covariates.check(groups_by_dimension(of_groups))
     analysis = analyse(
         ratings,
         scales={str(variant): (low, high) for variant in ratings["variant"].unique()},
@@ -102,8 +112,9 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         sees_refusals=sees_refusals(manifest, ratings),
         reasons_known=explained,
         replicates=manifest.replicates,
+        covariates=covariates,
+        narratives=folder.table(NARRATIVE_COVARIATES).frame(),
     )
-    of_groups = without_dimensions(ratings, manifest.placebo)
     elicited = elicitation_tables(
         ratings,
         _of_these(ratings, folder.table(ELICITATION_SAMPLE).frame()),

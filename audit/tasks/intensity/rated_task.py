@@ -29,6 +29,7 @@ from audit.tasks.intensity.checks import (
     manipulation_is_missing,
 )
 from audit.tasks.intensity.publish import draw_ratings, publish_ratings
+from stimuli.covariates import read_covariates
 from stimuli.human import read_human
 from stimuli.languages import pack_replies
 
@@ -60,6 +61,15 @@ class Ratings(Task[Plan]):
         if statistics.human is not None:
             ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
             read_human(statistics.human, ids, id_column=statistics.human_id, rating_column=statistics.human_rating)
+        if statistics.covariates is not None:
+            own = {
+                dimension.name: {
+                    each.group for each in (*dimension.perceivers, *dimension.experiencers) if not each.is_baseline
+                }
+                for dimension in plan.grid.dimensions
+                if not dimension.placebo
+            }
+            read_covariates(statistics.covariates).check(own)
         check_begun(plan.config.elicitation.prefill, scale, pack_replies(plan.config.language))
 
     def records(self, plan: Plan) -> Iterator[dict[str, Any]]:
