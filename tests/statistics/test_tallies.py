@@ -54,6 +54,11 @@ def test_expected_value_within_rounding_of_an_end_is_at_it(ratings_of):
     assert table.set_index("pairs").loc["all", ["floor_share", "ceiling_share"]].tolist() == [0.25, 0.25]
 
 
+def test_a_scale_that_does_not_begin_at_0_has_its_own_end(ratings_of):
+    table = outcome_table(ratings_of([[[1, 2], [7, 1]]], ["A", "B"]), low=1, high=7)
+    assert table.set_index("pairs").loc["all", ["floor_share", "ceiling_share"]].tolist() == [0.5, 0.25]
+
+
 def test_each_dimension_and_variant_is_counted_apart(ratings_of):
     first = ratings_of(np.ones((2, 2, 2)), ["A", "B"], dimension="nation")
     second = ratings_of(np.full((3, 2, 2), NAN), ["A", "B"])
