@@ -20,7 +20,7 @@ from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.languages import LanguagePack
 from stimuli.narratives import choose_narratives, load_narratives
 from stimuli.pairs import can_be_drawn, drawn_pairs
-from stimuli.prompts import PromptCell, PromptGrid
+from stimuli.prompts import DeployedVariant, PromptCell, PromptGrid
 from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
 
 
@@ -253,12 +253,20 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
         names=config.dimensions,
         unspecified=stimuli.unspecified,
         no_persona=stimuli.no_persona,
+        perceivers=stimuli.perceiver != "none",
+        disclosed=isinstance(variant, DeployedVariant),
         cues=stimuli.cues,
         perceiver_terms=stimuli.perceiver_terms,
         experiencer_terms=stimuli.experiencer_terms,
     )
     if stimuli.placebo:
-        dimensions += load_placebos(stimuli.placebo, n_terms=stimuli.placebo_terms, seed=config.seed)
+        dimensions += load_placebos(
+            stimuli.placebo,
+            n_terms=stimuli.placebo_terms,
+            seed=config.seed,
+            perceivers=stimuli.perceiver != "none",
+            disclosed=isinstance(variant, DeployedVariant),
+        )
     dimensions = dimensions_in(pack, dimensions)
     per_emotion = None if stimuli.situations_per_emotion == "all" else stimuli.situations_per_emotion
     if conversations is not None:
