@@ -230,6 +230,11 @@ class Dimension:
         )
 
     @property
+    def has_perceivers(self) -> bool:
+        """Whether the model is given an identity; else no group is its own."""
+        return any(each.groups for each in self.perceivers)
+
+    @property
     def cues(self) -> dict[str, str]:
         """How each term of a group tells it."""
         return {each.term: each.cue for each in (*self.perceivers, *self.experiencers) if not each.is_baseline}

@@ -28,6 +28,7 @@ from audit.tables.formatting import (
     points,
     unsigned,
 )
+from audit.tables.gap import NO_PERCEIVERS
 from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
 from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED
 from audit.tables.stages import GIVEN, STAGES
@@ -199,9 +200,12 @@ def _limits(on_run: set[str], remarks: Sequence[Remark]) -> Limits:
 
 def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
     """Return the headline gaps as they are printed."""
+    headlines = gap.loc[gap["headline"].astype(bool) & (gap["note"] != NO_PERCEIVERS)]
+    if headlines.empty:
+        return []
     head = ("dimension", "variant", "speaks of", "average gap (points)", f"{coverage(confidence)} interval")
     lines: list[tuple[str, ...]] = [(*head, "p", "corrected p", "from")]
-    for row in gap[gap["headline"]].to_dict("records"):
+    for row in headlines.to_dict("records"):
         estimated = row["se"] == row["se"]
         counts = (
             f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'narrative')}, "
