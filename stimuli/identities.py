@@ -510,24 +510,23 @@ def _build(
     cues: Sequence[str] | None = None,
 ) -> Dimension:
     sides: list[list[Identity]] = []
-    for is_asked, side in (
-        (perceivers, [p.perceiver_groups for p in parts]),
-        (True, [p.experiencer_groups for p in parts]),
-    ):
-        if not is_asked:
+    groups = [p.perceiver_groups for p in parts], [p.experiencer_groups for p in parts]
+    for of_experiencers, side in zip((False, True), groups, strict=True):
+        if not (of_experiencers or perceivers):
             sides.append([])
             continue
+        says = disclosed and of_experiencers
         if len(parts) == 1:
             identities = [
-                Identity(t.term, g, (g,), t.stem, t.cue, said=_said(t.term, t.cue, t.first_person) if disclosed else "")
+                Identity(t.term, g, (g,), t.stem, t.cue, said=_said(t.term, t.cue, t.first_person) if says else "")
                 for g, group in side[0].items()
                 for t in group.terms
             ]
         else:
             identities = _intersections(side, part_names)
-            if disclosed:
+            if says:
                 identities = [replace(each, said=_said(each.term, each.cue)) for each in identities]
-        if disclosed and EARLIER_TURN in (cues or ()):
+        if says and EARLIER_TURN in (cues or ()):
             identities = list(_also_told_earlier(identities, keep="label" in (cues or ())))
         if unspecified:
             wordings = {part.unspecified for part in parts}

@@ -282,7 +282,10 @@ def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
                 f"with prompt {grid.variant.name} use strategy=none, or one whose question has {{question}}"
             )
         for name in sorted(strategy.needs & {"experiencer", "Experiencer", "Narrative"}):
-            raise StimulusError(f"{where} {{{name}}}, whom prompt {grid.variant.name} leaves to the user to tell")
+            raise StimulusError(
+                f"{where} {{{name}}}, but with prompt {grid.variant.name} the user says who they are; use "
+                "strategy=none, or one that shows {question} alone"
+            )
     elif "Narrative" in strategy.needs and "Narrative" not in placeholders(grid.variant.user, VALUE_NAMES, place=""):
         raise StimulusError(
             f"{where} {{Narrative}}, which prompt {grid.variant.name} does not; use {{narrative}}, or prompt=named"
