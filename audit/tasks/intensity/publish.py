@@ -139,7 +139,10 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     if human is not None:
         manifest = manifest.having(human={name: value for name, value in asdict(human).items() if name != "mean"})
     tables = {**analysis.tables, "elicitation": elicited.elicitation}
-    tables["controls"] = _below(tables["controls"], elicited.controls)
+    without = {(remark.dimension, remark.variant) for remark in analysis.remarks if remark.code == "no_perceivers"}
+    places = zip(elicited.controls["dimension"], elicited.controls["variant"], strict=True)
+    asked_as = [place not in without for place in places]  # else what asking again changes is no δ
+    tables["controls"] = _below(tables["controls"], elicited.controls.loc[asked_as])
     tables = within_scale(tables, TABLES, dict.fromkeys(ratings["variant"].unique(), abs(high - low)))
     followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest)
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))

@@ -44,7 +44,7 @@ class ReplyWriting(WrittenTexts):
         of_groups="Does this model write differently to some groups?",
         to_groups="reply to {} by people of several groups",
         asked_groups="The model was given no identity and replied to people who tell what happened to them. No group "
-        "is the model's own, so there is no gap δ. Measures do not say which reply is better for whoever reads it.",
+        "is the model's own, so δ is not defined. Measures do not say which reply is better for whoever reads it.",
     )
     counts_words = True
     asked_elsewhere = True
