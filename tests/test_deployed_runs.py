@@ -32,9 +32,9 @@ TOLD = {
     "I go to the mosque on Fridays.": "context", "My family observes Ramadan.": "context",
 }  # fmt: skip
 PERSONA = re.compile(r"For this task|perceiver|persona|Judge how", re.IGNORECASE)
-N_PROMPTS = (
-    4 * 65
-)  # narratives x (6 religions x (3 labels, each twice, 2 names, 2 contexts), nobody, 4 invented groups)
+N_PROMPTS = 4 * 65
+"""Narratives, and users: 6 religions by 3 labels in 2 places, 2 names and 2 contexts; nobody; 4 invented groups."""
+PROBE = [{"role": "user", "content": "Write one number: 7"}]  # asked once, to see whether the server goes on
 SETTINGS = (
     "experiment=deployed", "model=openai", "model.path=tiny", "model.api_key_env=TESTS_KEY", "elicitation=generate",
     "prompt.system=system.txt", "stimuli.situations_per_emotion=2", "stimuli.emotions=[sad,happy]",
