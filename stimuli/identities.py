@@ -36,6 +36,8 @@ PACKS: Final = IDENTITIES_FILE.with_suffix("")  # a folder: a file a dimension, 
 
 Cue = Literal["label", "name", "context"]
 """How a term tells the group: by its label, by a first name that is typical of it, or by what its members do."""
+EARLIER_TURN: Final = "earlier_turn"  # the label, told by the user in an earlier turn of the conversation
+CUES: Final = (*get_args(Cue), EARLIER_TURN)  # what stimuli.cues takes
 Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -43,6 +45,10 @@ class _Term(StrictModel):
     term: Word
     stem: Word | None = None
     cue: Cue = "label"
+    first_person: Word | None = None  # how somebody says it of themselves
+
+
+_LINES: Final = ("term", "stem", "first_person")
 
 
 def _as_term(value: object) -> object:
@@ -50,7 +56,7 @@ def _as_term(value: object) -> object:
         value = {"term": value}
     if isinstance(value, dict) and len(value) == 1 and not set(value) & set(_Term.model_fields) and _is_text(value):
         raise ValueError(f"a wording with a colon must be in quotes: '{': '.join(map(str, *value.items()))}'")
-    if isinstance(value, dict) and any(len(str(value.get(name)).splitlines()) > 1 for name in ("term", "stem")):
+    if isinstance(value, dict) and any(len(str(value.get(name)).splitlines()) > 1 for name in _LINES):
         raise ValueError("a wording must be one line; remove the line breaks")
     if not isinstance(value, (dict, _Term)):
         raise ValueError(
@@ -189,8 +195,9 @@ class Identity:
     # What the term turns on, in one spelling; several are joined by +. Terms share a stem if one of theirs is the same.
     # None where the term is the only one of its group, and in what earlier versions wrote.
     stem: str | None = None
-    cue: Cue = "label"  # how the term tells the group
+    cue: Literal[Cue, "earlier_turn"] = "label"  # how the term tells the group
     forms: tuple[tuple[str, str], ...] = ()  # in further CASES, if a language pack words it: case and wording
+    said: str = ""  # what the user says of themselves, where they and not the prompt tell who they are
 
     @property
     def is_baseline(self) -> bool:
@@ -226,6 +233,11 @@ class Dimension:
             for own, other in self.pairs()
             if self.in_group(own, other)
         )
+
+    @property
+    def has_perceivers(self) -> bool:
+        """Whether the model is given an identity; else no group is its own."""
+        return any(each.groups for each in self.perceivers)
 
     @property
     def cues(self) -> dict[str, str]:
@@ -276,7 +288,9 @@ def _pack(name: str) -> _Dimension:
     return _parse(read_yaml(path), place=path.name)[name]
 
 
-def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tuple[Dimension, ...]:
+def load_placebos(
+    wanted: int | Sequence[str], *, n_terms: int, seed: int, perceivers: bool = True, disclosed: bool = False
+) -> tuple[Dimension, ...]:
     """Return dimensions of groups that do not exist, or do not matter: what δ is held against.
 
     ``wanted`` is how many sets of invented groups, drawn without replacement, or which, by name.
@@ -315,7 +329,10 @@ def load_placebos(wanted: int | Sequence[str], *, n_terms: int, seed: int) -> tu
             )
         few = {key: group.model_copy(update={"terms": group.terms[:n_terms]}) for key, group in groups.items()}
         part = known[name].model_copy(update={"groups": few})
-        dimensions.append(replace(_build(name, [part], [name], unspecified=False, no_persona=False), placebo=True))
+        built = _build(
+            name, [part], [name], unspecified=False, no_persona=False, perceivers=perceivers, disclosed=disclosed
+        )
+        dimensions.append(replace(built, placebo=True))
     return tuple(dimensions)
 
 
@@ -418,6 +435,8 @@ def load_dimensions(
     names: Sequence[str] | None = None,
     unspecified: bool = True,
     no_persona: bool = False,
+    perceivers: bool = True,  # whether the model is given identities; else "no persona" is the only perceiver
+    disclosed: bool = False,  # whether the user says who they are
     cues: Sequence[str] | None = None,  # keep only terms that tell their group by these
     perceiver_terms: int | None = None,  # let perceivers have the first so many terms of each group
     experiencer_terms: int | None = None,
@@ -475,6 +494,9 @@ def load_dimensions(
                     parts,
                     unspecified=unspecified,
                     no_persona=no_persona,
+                    perceivers=perceivers,
+                    disclosed=disclosed,
+                    cues=cues,
                 )
             )
         except StimulusError as error:
@@ -491,13 +513,14 @@ def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, limits: tuple[i
         if limit is not None and limit < 1:
             raise StimulusError(f"stimuli.{side_name}_terms={limit} must be at least 1; null takes all")
     for cue in cues or ():
-        if cue not in get_args(Cue):
-            raise StimulusError(f"stimuli.cues names {cue!r}: {suggest(cue, get_args(Cue))}")
+        if cue not in CUES:
+            raise StimulusError(f"stimuli.cues names {cue!r}: {suggest(cue, CUES)}")
+    wanted = {"label" if cue == EARLIER_TURN else cue for cue in cues or ()}
 
     def side(groups: _Groups, limit: int | None) -> _Groups:
         kept = {}
         for name, group in groups.items():
-            terms = tuple(term for term in group.terms if cues is None or term.cue in cues)[:limit]
+            terms = tuple(term for term in group.terms if cues is None or term.cue in wanted)[:limit]
             if not terms:
                 there = list(dict.fromkeys(term.cue for term in group.terms))
                 raise StimulusError(
@@ -516,14 +539,35 @@ def _with_terms(part: _Dimension, *, cues: Sequence[str] | None, limits: tuple[i
 
 
 def _build(
-    name: str, parts: list[_Dimension], part_names: list[str], *, unspecified: bool, no_persona: bool
+    name: str,
+    parts: list[_Dimension],
+    part_names: list[str],
+    *,
+    unspecified: bool,
+    no_persona: bool,
+    perceivers: bool = True,
+    disclosed: bool = False,
+    cues: Sequence[str] | None = None,
 ) -> Dimension:
-    sides = []
-    for side in ([p.perceiver_groups for p in parts], [p.experiencer_groups for p in parts]):
+    sides: list[list[Identity]] = []
+    groups = [p.perceiver_groups for p in parts], [p.experiencer_groups for p in parts]
+    for of_experiencers, side in zip((False, True), groups, strict=True):
+        if not (of_experiencers or perceivers):
+            sides.append([])
+            continue
+        says = disclosed and of_experiencers
         if len(parts) == 1:
-            identities = [Identity(t.term, g, (g,), t.stem, t.cue) for g, group in side[0].items() for t in group.terms]
+            identities = [
+                Identity(t.term, g, (g,), t.stem, t.cue, said=_said(t.term, t.cue, t.first_person) if says else "")
+                for g, group in side[0].items()
+                for t in group.terms
+            ]
         else:
             identities = _intersections(side, part_names)
+            if says:
+                identities = [replace(each, said=_said(each.term, each.cue)) for each in identities]
+        if says and EARLIER_TURN in (cues or ()):
+            identities = list(_also_told_earlier(identities, keep="label" in (cues or ())))
         if unspecified:
             wordings = {part.unspecified for part in parts}
             if len(wordings) > 1:
@@ -533,9 +577,8 @@ def _build(
                 )
             identities.append(Identity(wordings.pop(), UNSPECIFIED, ()))
         sides.append(identities)
-    perceivers, experiencers = sides
-    if no_persona:
-        perceivers.append(Identity(NO_PERSONA, NO_PERSONA, ()))
+    if no_persona or not perceivers:
+        sides[0].append(Identity(NO_PERSONA, NO_PERSONA, ()))
     for identities in sides:
         owner: dict[str, str] = {}
         for identity in identities:
@@ -546,8 +589,8 @@ def _build(
             owner[identity.term] = identity.group
     dimension = Dimension(
         name=name,
-        perceivers=tuple(perceivers),
-        experiencers=tuple(experiencers),
+        perceivers=tuple(sides[0]),
+        experiencers=tuple(sides[1]),
         in_group_pairs=tuple(part.in_group_pairs() for part in parts),
         clusters={
             group: body.cluster
@@ -562,20 +605,62 @@ def _build(
             if body.contradicts
         },
     )
+    if perceivers:
+        _check_pairs(dimension)
+    elif len({each.groups for each in dimension.experiencers if not each.is_baseline}) < 2:
+        raise StimulusError("it has one group, which no other can be compared with; add a second group")
+    return dimension
+
+
+def _check_pairs(dimension: Dimension) -> None:
+    """Refuse a dimension whose pairs are all in-group, or none."""
     verdicts: set[bool | None] = set()
     for perceiver, experiencer in dimension.pairs():
         verdicts.add(dimension.in_group(perceiver, experiencer))
         if verdicts >= {True, False}:
-            break
-    else:
-        which = "every" if True in verdicts else "no"
-        remedy = (
-            "add a second group"
-            if True in verdicts
-            else "give perceivers and experiencers groups of the same names, or list pairs in in_group"
+            return
+    which = "every" if True in verdicts else "no"
+    remedy = (
+        "add a second group"
+        if True in verdicts
+        else "give perceivers and experiencers groups of the same names, or list pairs in in_group"
+    )
+    raise StimulusError(f"{which} pair is in-group, so no gap can be computed; {remedy}")
+
+
+def _also_told_earlier(identities: Sequence[Identity], *, keep: bool) -> Iterator[Identity]:
+    """Yield each label as one that the user gave in an earlier turn; ``keep`` it as it is, too."""
+    for each in identities:
+        if each.cue != "label":
+            yield each
+            continue
+        if keep:
+            yield each
+        yield replace(each, term=f"{each.term} (in an earlier turn)", cue=EARLIER_TURN)
+
+
+def _said(term: str, cue: str, first_person: str | None = None) -> str:
+    """Return what a user of an identity says of themselves.
+
+    Examples
+    --------
+    >>> _said("a Muslim", "label"), _said("a Black person", "label"), _said("a person from Lagos", "label")
+    ('I am a Muslim.', 'I am Black.', 'I am from Lagos.')
+    >>> _said("a person named Khadija", "name"), _said("a person whose family observes Ramadan", "context")
+    ('My name is Khadija.', 'My family observes Ramadan.')
+    """
+    if first_person is not None:
+        return first_person
+    if cue == "label":
+        plain = re.fullmatch(r"an? person ((?:from|of) .+)|an? (.+) person", term)
+        return f"I am {next(filter(None, plain.groups())) if plain else term}."
+    pattern = r"an? [\w-]+ (?:named|called) (.+)" if cue == "name" else r"an? [\w-]+ whose (.+)"
+    if (found := re.fullmatch(pattern, term)) is None:
+        raise StimulusError(
+            f"the term {term!r} does not say how a user tells it of themselves; add first_person to it, as in "
+            f"{{term: {_in_yaml(term)}, cue: {cue}, first_person: I ...}}"
         )
-        raise StimulusError(f"{which} pair is in-group, so no gap can be computed; {remedy}")
-    return dimension
+    return f"My name is {found[1]}." if cue == "name" else f"My {found[1]}."
 
 
 def _intersections(side: Sequence[_Groups], part_names: Sequence[str]) -> list[Identity]:

@@ -23,12 +23,12 @@ from typing import Final, Self, overload
 import numpy as np
 
 from stimuli.errors import StimulusError, suggest
-from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity
+from stimuli.identities import CASES, EARLIER_TURN, NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
 from stimuli.pairs import Mask, is_drawn
 from stimuli.person import PLACE
 from stimuli.words import capital
-from stimuli.yaml_files import may_be_file, read_text
+from stimuli.yaml_files import may_be_file, read_text, read_verbatim
 
 _PERSONA_FIELDS: Final = frozenset({"perceiver"})
 SCALE_FIELDS: Final = frozenset({"low", "high", "low_label", "high_label"})
@@ -123,27 +123,34 @@ class PromptVariant:
 
     def __post_init__(self) -> None:
         """Raise StimulusError if a template cannot be filled, or would not say who feels, what and how much."""
-        if self.narrative not in WORDINGS:
-            raise StimulusError(
-                f"prompt {self.name}: narrative={self.narrative!r} is not a wording; "
-                f"{suggest(self.narrative, WORDINGS)}"
-            )
+        self._check_narrative_wording()
         unscaled = SCALE_FIELDS if self.scale is None else frozenset[str]()
         persona = in_any_case(self.persona, _PERSONA_FIELDS, place=f"prompt {self.name}: persona")
         system = placeholders(self.system, _SYSTEM_FIELDS - unscaled, place=f"prompt {self.name}: system")
         user = in_any_case(self.user, _USER_FIELDS - unscaled, place=f"prompt {self.name}: user")
-        for needed, where, found in (
+        self._need(
             (("perceiver",), "persona", persona),
             (("persona",), "system", system),
             (("narrative", "Narrative"), "user", user),
             (("experiencer", "Experiencer", "Narrative"), "user", user),
             *([(tuple(sorted(_EMOTION_FIELDS)), "system or user", system | user)] if self.scale else []),
-        ):
-            if not found & set(needed):
-                choice = " or ".join(f"{{{name}}}" for name in needed)
-                raise StimulusError(f"prompt {self.name}: {where} lacks the placeholder {choice}")
+        )
         if "Narrative" in user and self.narrative != "third_person":
             raise StimulusError(f"prompt {self.name}: {{Narrative}} needs narrative: third_person")
+
+    def _check_narrative_wording(self) -> None:
+        if self.narrative not in WORDINGS:
+            raise StimulusError(
+                f"prompt {self.name}: narrative={self.narrative!r} is not a wording; "
+                f"{suggest(self.narrative, WORDINGS)}"
+            )
+
+    def _need(self, *shown: tuple[Sequence[str], str, Collection[str]]) -> None:
+        """Refuse a template that shows none of the placeholders that it needs: these, where, and those found there."""
+        for needed, where, found in shown:
+            if not set(found) & set(needed):
+                choice = " or ".join(f"{{{name}}}" for name in needed)
+                raise StimulusError(f"prompt {self.name}: {where} lacks the placeholder {choice}")
 
     @property
     def emotion_fields(self) -> frozenset[str]:
@@ -214,6 +221,94 @@ class PromptVariant:
         """Return the prompt that these values make."""
         system = self.system.format(**values)
         return Prompt(system=system if values["persona"] else system.strip(), user=self.user.format(**values))
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedVariant(PromptVariant):
+    """A way of asking a model as it is deployed: no identity is given to it, and the user says who they are.
+
+    ``persona`` is the deployer's own system prompt with its braces doubled, see :func:`as_template`, and may be empty.
+
+    Examples
+    --------
+    >>> from stimuli.identities import load_dimensions
+    >>> from stimuli.narratives import EmotionWords, Narrative
+    >>> asked = DeployedVariant(
+    ...     name="deployed",
+    ...     persona=as_template("You are Lia, the {friendly} assistant."),
+    ...     system="{persona}",
+    ...     user="{disclosure} {narrative}",
+    ...     narrative="neutral",
+    ...     scale=None,
+    ...     earlier_user="Hello! {disclosure}",
+    ...     earlier_assistant="Hello! How can I help?",
+    ... )
+    >>> lost = Narrative("lost-1", "sad", EmotionWords("sadness", "sad"), "I lost my dog.", "", "")
+    >>> [religion] = load_dimensions("geneva", names=["religion"], perceivers=False, disclosed=True)
+    >>> prompt = asked.fill(religion.perceivers[0], religion.experiencers[0], lost)
+    >>> prompt.system, prompt.user
+    ('You are Lia, the {friendly} assistant.', 'I am a Buddhist. I lost my dog.')
+    """
+
+    earlier_user: str  # what the user says in an earlier turn, with {disclosure}: of identities that are told there
+    earlier_assistant: str  # what the model is shown to have answered
+
+    def __post_init__(self) -> None:
+        """Raise StimulusError if a template cannot be filled, or would not say who the user is and what happened."""
+        self._check_narrative_wording()
+        unscaled = SCALE_FIELDS if self.scale is None else frozenset[str]()
+        known = (_EMOTION_FIELDS | SCALE_FIELDS | {"disclosure", "narrative"}) - unscaled
+        user = placeholders(self.user, known, place=f"prompt {self.name}: the user's message")
+        earlier = placeholders(self.earlier_user, {"disclosure"}, place=f"prompt {self.name}: earlier.user")
+        placeholders(self.earlier_assistant, (), place=f"prompt {self.name}: earlier.assistant")
+        self._need(
+            (("disclosure",), "message", user),
+            (("narrative",), "message", user),
+            (("disclosure",), "earlier.user", earlier),
+            *([(tuple(sorted(_EMOTION_FIELDS)), "question", user)] if self.scale else []),
+        )
+
+    def values(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> dict[str, str]:
+        """Return what stands for each placeholder; ``persona`` is the system prompt, and the earlier turn is filled."""
+        earlier = experiencer.cue == EARLIER_TURN
+        return {
+            **PromptVariant.values(self, perceiver, experiencer, narrative),
+            "persona": self.persona.format(),
+            "disclosure": "" if earlier else experiencer.said,
+            "earlier_user": self.earlier_user.format(disclosure=experiencer.said) if earlier else "",
+            "earlier_assistant": self.earlier_assistant.format() if earlier else "",
+        }
+
+    def filled(self, values: Mapping[str, str]) -> Prompt:
+        """Return the prompt that these values make: the system prompt as it is."""
+        user = self.user.format(**values)
+        return Prompt(values["persona"], user if values["disclosure"] else user.lstrip(), earlier_turns(values))
+
+
+def earlier_turns(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the turns in which the user told who they are, by a prompt's values; none if they did not."""
+    if not values.get("earlier_user"):
+        return ()
+    return ("user", values["earlier_user"]), ("assistant", values["earlier_assistant"])
+
+
+def as_template(text: str) -> str:
+    """Return the template that is filled to this text, whatever it holds."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def read_system_prompt(path: Path | None) -> str:
+    """Return the text of a deployer's system prompt, to the byte; empty if there is no file."""
+    if path is None:
+        return ""
+    if not may_be_file(path):
+        raise StimulusError(
+            f"prompt.system={path} is not a file; give the file with your assistant's system prompt, or leave it out"
+        )
+    text = read_verbatim(path)
+    if not text.strip():
+        raise StimulusError(f"prompt.system={path} is empty; to ask without a system prompt, leave it out")
+    return text
 
 
 @lru_cache
@@ -287,7 +382,7 @@ def read_published_variant(variant: str, path: Path) -> PromptVariant:
             )
         placeholders(strings[name], frozenset(fields), place=f"{path}: {name}")
         return "".join(
-            literal.replace("{", "{{").replace("}", "}}") + (f"{{{fields[field]}}}" if field is not None else "")
+            as_template(literal) + (f"{{{fields[field]}}}" if field is not None else "")
             for literal, field, _, _ in string.Formatter().parse(strings[name])
         )
 

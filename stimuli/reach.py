@@ -22,7 +22,7 @@ def reach_remarks(dimensions: Sequence[Dimension]) -> list[str]:
     >>> few[:80]
     'religion: 4 groups; a result holds for these pairs of words, not for groups; for'
     """
-    asked = [each for each in dimensions if not each.placebo]
+    asked = [each for each in dimensions if not each.placebo and each.has_perceivers]
     few = [each for each in asked if _n_groups(each) < LEAST_GROUPS]
     crossed = [each.name for each in asked if CROSS in each.name]
     echoing = [each.name for each in asked if CROSS not in each.name and not _has_free_pairs(each)]

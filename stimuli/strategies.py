@@ -16,7 +16,16 @@ from typing import Final, Literal
 
 from stimuli.errors import StimulusError
 from stimuli.identities import NO_PERSONA
-from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, Prompt, PromptCell, PromptGrid, placeholders
+from stimuli.prompts import (
+    SCALE_FIELDS,
+    VALUE_NAMES,
+    DeployedVariant,
+    Prompt,
+    PromptCell,
+    PromptGrid,
+    earlier_turns,
+    placeholders,
+)
 
 MAX_STAGES: Final = 16
 THOUGHT: Final = "thought"  # what a model thinks before its answer, where it is asked to: kept as what stages write is
@@ -190,8 +199,7 @@ class Strategy:
 
     def tells_emotion(self, grid: PromptGrid) -> bool:
         """Say whether the model is told the narrative's emotion, by the strategy or by the prompt itself."""
-        own = placeholders(grid.variant.system + grid.variant.user, VALUE_NAMES, place=grid.variant.name)
-        return not (self.needs | own).isdisjoint(_EMOTION)
+        return not (self.needs | grid.variant.emotion_fields).isdisjoint(_EMOTION)
 
     @property
     def sha256(self) -> str:
@@ -220,7 +228,8 @@ class Strategy:
         said = tuple(turn for k in self.seen(stage) for turn in (("user", users[k]), ("assistant", outputs[k])))
         system = (self.system if stage is None else self.stage_system).format(**values)
         user = (self.question if stage is None else self.stages[stage].prompt).format(**filled)
-        return Prompt(system=system if values["persona"] else system.strip(), user=user, turns=shown + said)
+        turns = shown + earlier_turns(values) + said
+        return Prompt(system=system if values["persona"] else system.strip(), user=user, turns=turns)
 
 
 def _check_examples(examples: Examples, where: str) -> None:
@@ -266,7 +275,18 @@ def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
                     f"{where} {{emotion_{kind}}}, but the emotion {narrative.emotion!r} has no {kind}; "
                     f"set stimuli.columns.emotion_{kind}, or use {{emotion}}"
                 )
-    if "Narrative" in strategy.needs and "Narrative" not in placeholders(grid.variant.user, VALUE_NAMES, place=""):
+    if isinstance(grid.variant, DeployedVariant):
+        if "question" not in strategy.needs or strategy.reply is not None:
+            raise StimulusError(
+                f"strategy {strategy.name} asks in its own words, without those in which the user says who they are; "
+                f"with prompt {grid.variant.name} use strategy=none, or one whose question has {{question}}"
+            )
+        for name in sorted(strategy.needs & {"experiencer", "Experiencer", "Narrative"}):
+            raise StimulusError(
+                f"{where} {{{name}}}, but with prompt {grid.variant.name} the user says who they are; use "
+                "strategy=none, or one that shows {question} alone"
+            )
+    elif "Narrative" in strategy.needs and "Narrative" not in placeholders(grid.variant.user, VALUE_NAMES, place=""):
         raise StimulusError(
             f"{where} {{Narrative}}, which prompt {grid.variant.name} does not; use {{narrative}}, or prompt=named"
         )

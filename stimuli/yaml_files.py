@@ -78,6 +78,11 @@ def read_text(path: Path, *, at_most: int = LARGEST_TEXT) -> str:
     return decoded(path, _bytes_of(path, at_most))
 
 
+def read_verbatim(path: Path) -> str:
+    """Return a file's text as it is, marks and line ends included; it must be UTF-8."""
+    return decoded(path, _bytes_of(path, LARGEST_TEXT), encoding="utf-8")
+
+
 def _bytes_of(path: Path, at_most: int) -> bytes:
     try:
         return read_file(path, at_most=at_most)
@@ -85,7 +90,7 @@ def _bytes_of(path: Path, at_most: int) -> bytes:
         raise StimulusError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
-def decoded(path: Path, raw: bytes) -> str:
+def decoded(path: Path, raw: bytes, *, encoding: str | None = None) -> str:
     """Return the text that a file's bytes are, see :func:`read_text`."""
     if raw.startswith(b"PK\x03\x04"):
         raise StimulusError(
@@ -93,7 +98,7 @@ def decoded(path: Path, raw: bytes) -> str:
             "ending, or save it as UTF-8 text"
         )
     try:
-        text = raw.decode(_encoding(raw))
+        text = raw.decode(encoding or _encoding(raw))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         excel = ' (in Excel: "CSV UTF-8")' if path.suffix.lower() == ".csv" else ""

@@ -430,8 +430,9 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
           "did you mean 'a Muslim'?"]),
         ({"groups": f"{GROUPS}a Hindu,Hindu\na Hindu,Indian\n"},
          ["groups=g.csv: line 7", "'a Hindu'", "'Indian' here", "'Hindu' on line 3"]),
-        ({"groups": "term,group,stem\na Muslim,Muslim,muslim\na Hindu,Hindu,hindu\na Muslim,Muslim,islam\n"},
-         ["groups=g.csv: line 4", "stem of 'a Muslim'", "'islam' here", "'muslim' before", "keep one"]),
+        ({"groups": "term,group,stem\na Muslim,Muslim,muslim\na Hindu,Hindu,hindu\na person,unspecified,\n"
+          "a Muslim,Muslim,islam\n"},
+         ["groups=g.csv: line 5", "stem of 'a Muslim'", "'islam' here", "'muslim' before", "keep one"]),
         ({"groups": GROUPS.replace("unspecified", "no persona")},
          ["groups=g.csv: line 4", "'no persona'", "'unspecified' if it is a baseline"]),
         ({"groups": "term,group,dimension\na Hindu,Hindu,religion\n"}, ["column 'dimension'", "both, or remove it"]),

@@ -25,6 +25,7 @@ WORDS = (
     ("task=reply", "engine=openai", "model=openai"),
     ("task=inventory", "engine=ray"),
     ("prompt=published", "thinking=budget"),
+    ("prompt=deployed",),
     ("strategy=knowledge-comet",),
     ("strategy=few-shot-1",),
     ("strategy=two-stage",),

@@ -24,7 +24,7 @@ from audit.runs.prompts import CallShown, ConversationPrompt, PromptsAsked
 from audit.tables.formatting import plural
 from stimuli.errors import StimulusError
 from stimuli.narratives import EmotionWords
-from stimuli.prompts import PromptGrid
+from stimuli.prompts import PromptGrid, earlier_turns
 from stimuli.strategies import THOUGHT, Strategy, strategy_values
 
 
@@ -164,6 +164,9 @@ def _conversation(
         CallShown(f"example {place}", user, answer, note="shown beforehand", example=True)
         for place, (user, answer) in enumerate(zip(turns[::2], turns[1::2], strict=True), start=1)
     ]
+    if earlier := earlier_turns(values):
+        (_, user), (_, answer) = earlier
+        calls.append(CallShown("earlier turn", user, answer, note="shown beforehand: the model did not write it"))
     failed = False
     for place, stage in enumerate(strategy.stages):
         if failed:

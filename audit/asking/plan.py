@@ -14,13 +14,14 @@ from audit.runs.prompts import PromptsAsked
 from audit.runs.store import Kind
 from audit.tables.formatting import plural
 from stimuli.conversations import Conversations, read_conversations
+from stimuli.errors import StimulusError
 from stimuli.examples import ExamplePool, check_enough, check_unseen, load_pool
 from stimuli.fitting import asked_pairs
 from stimuli.identities import Dimension, load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.languages import LanguagePack
 from stimuli.narratives import choose_narratives, load_narratives
-from stimuli.prompts import PromptCell, PromptGrid
+from stimuli.prompts import DeployedVariant, PromptCell, PromptGrid
 from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
 
 
@@ -94,14 +95,27 @@ class Plan:
         spoken = "" if pack is None else f" in {pack.name}"
         n_narratives = f"{len(narratives.narratives):,}"
         each = len(grid) / (len(narratives.narratives) * len(grid.wordings))
+        crossed = f"{plural(grid.n_pairs, 'pair')} of identities"
+        if self.config.stimuli.perceiver == "none":
+            n = self.n_with_perceivers
+            saved = "" if n is None else f" (with them: {plural(n, 'prompt')})"
+            crossed = f"{plural(grid.n_pairs, 'experiencer')} without perceivers{saved}"
         drawn = f", each asked about {each:,.3g} of them (stimuli.pairs=balanced)" if grid.sampled else ""
         return (
             f"{asked_model_name(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: "
             f"{n_narratives} of "
-            f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {plural(grid.n_pairs, 'pair')} of "
-            "identities "
+            f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {crossed} "
             f"in {', '.join(d.name for d in grid.dimensions)}{drawn}{wordings} = {plural(len(grid), 'prompt')}"
         )
+
+    @property
+    def n_with_perceivers(self) -> int | None:
+        """How many prompts a run without perceivers would have with them; None if they cannot be paired."""
+        stimuli = self.config.stimuli.model_copy(update={"perceiver": "identities"})
+        try:
+            return len(build_grid(self.config.model_copy(update={"stimuli": stimuli}), self.conversations))
+        except StimulusError:
+            return None
 
     def identity(self) -> dict[str, Any]:
         """Return what makes two runs the same run, as far as it is known before the model is loaded."""
@@ -253,12 +267,20 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
         names=config.dimensions,
         unspecified=stimuli.unspecified,
         no_persona=stimuli.no_persona,
+        perceivers=stimuli.perceiver != "none",
+        disclosed=isinstance(variant, DeployedVariant),
         cues=stimuli.cues,
         perceiver_terms=stimuli.perceiver_terms,
         experiencer_terms=stimuli.experiencer_terms,
     )
     if stimuli.placebo:
-        dimensions += load_placebos(stimuli.placebo, n_terms=stimuli.placebo_terms, seed=config.seed)
+        dimensions += load_placebos(
+            stimuli.placebo,
+            n_terms=stimuli.placebo_terms,
+            seed=config.seed,
+            perceivers=stimuli.perceiver != "none",
+            disclosed=isinstance(variant, DeployedVariant),
+        )
     dimensions = dimensions_in(pack, dimensions)
     per_emotion = None if stimuli.situations_per_emotion == "all" else stimuli.situations_per_emotion
     if conversations is not None:

@@ -201,6 +201,8 @@ def sample_of(plan: Planned) -> str:
         remedies.append("dimensions=null")
     named = _dimensions(config, names=[dimension.name for dimension in asked])
     for side, most in (("perceiver", stimuli.perceiver_terms), ("experiencer", stimuli.experiencer_terms)):
+        if side == "perceiver" and stimuli.perceiver == "none":
+            continue
         n_asked, n_all = (sum(len(_terms(each, side)) for each in several) for several in (asked, named))
         if most is not None and n_asked < n_all:
             left_out.append(f"{n_asked} of {n_all} identities as {side}s")
@@ -216,8 +218,15 @@ def sample_of(plan: Planned) -> str:
 
 def _dimensions(config: AuditConfig, names: list[str] | None = None) -> tuple[Dimension, ...]:
     stimuli = config.stimuli
-    own = stimuli.own_identities
-    return load_dimensions(stimuli.identities, own=own, names=names, unspecified=False, cues=stimuli.cues)
+    return load_dimensions(
+        stimuli.identities,
+        own=stimuli.own_identities,
+        names=names,
+        unspecified=False,
+        perceivers=stimuli.perceiver != "none",
+        disclosed=config.prompt.kind == "deployed",
+        cues=stimuli.cues,
+    )
 
 
 def _terms(dimension: Dimension, side: str) -> list[str]:

@@ -49,7 +49,7 @@ _SAME_DESIGN: Final = ("narratives", "stimuli", "seed", "engine", "model.name", 
 PLACES: Final = ("path", "own_identities")  # stimuli keys that are paths; the content's hash replaces them
 TOLD: Final = (
     "placebo", "placebo_terms", "intensity", "cues", "perceiver_terms", "experiencer_terms", "check_person", "missing",
-    "pairs",
+    "pairs", "perceiver",
 )  # fmt: skip
 """Stimuli keys that the identities, the pairs and the narratives' hash replace."""
 _ALL_PAIRS: Final = "all"  # pairs of runs that name no draw of pairs, as those of earlier versions
@@ -84,7 +84,8 @@ def _wording(grid: PromptGrid) -> str:
 def identity_asked(identity: Identity) -> dict[str, Any]:
     """Return what prompts show of an identity, and its groups; not how its words are compared, which may change."""
     forms = {"forms": identity.forms} if identity.forms else {}
-    return {"term": identity.term, "group": identity.group, "groups": identity.groups, **forms}
+    said = {"said": identity.said, "cue": identity.cue} if identity.said else {}
+    return {"term": identity.term, "group": identity.group, "groups": identity.groups, **forms, **said}
 
 
 def settings_of(config: AuditConfig) -> dict[str, Any]:

@@ -18,7 +18,8 @@ def show_outcome(outcome: Published) -> None:
         about.setdefault(remark.text, []).extend([dimension_title(remark.dimension)] if remark.dimension else [])
     for text, dimensions in about.items():
         note(f"{', '.join(dict.fromkeys(dimensions))}{': ' if dimensions else ''}{text}")
-    print_table(outcome.lines)
+    if outcome.lines:
+        print_table(outcome.lines)
     for line in outcome.controls:
         tell(line)
     tell(f"report: {outcome.report}")

@@ -47,6 +47,13 @@ def read_packaged(path: Path, *, group: str = "") -> PackagedFile:
     )
 
 
+def differs(option: str, value: str | None, *, choice: str) -> bool:
+    """Tell whether a text is another one than the packaged choice has for the option, such as ``task.user``."""
+    group = option.partition(".")[0]
+    packaged = read_packaged(conf_folder() / group / f"{choice}.yaml", group=group).values[option]
+    return " ".join(("null" if value is None else value).split()) != packaged
+
+
 def _defaults(root: Node | None) -> dict[str, str]:
     listed = [value for key, value in _pairs(root) if key.value == _DEFAULTS]
     entries = [pair for each in listed for entry in each.value for pair in _pairs(entry)]

@@ -50,7 +50,10 @@ class TemplateConfig(OptionGroup):
     kind: Literal["template"] = Field(description="the kind of prompt; set by prompt=")
     name: Name = Field(description="the prompt's name in reports")
     persona: str = Field(description="the text that tells the model who it is; placeholder {perceiver}")
-    system: str = Field(description="the system message; {persona} stands for the persona")
+    system: str = Field(
+        description="the system message; {persona} stands for the persona. prompt=deployed: the file with your "
+        "assistant's system prompt, which is sent as it is; null = none"
+    )
     user: str = Field(
         description="the question; {experiencer}, {narrative}, {emotion_noun} and other placeholders are filled in"
     )
@@ -67,3 +70,27 @@ class PublishedConfig(OptionGroup):
         description="the study's prompt: origin, persona-1, persona-2, persona-3, 1-person, 3-person or 10-scale"
     )
     path: Path | None = Field(description="const.py in your copy of the study's repository")
+
+
+class EarlierTurnConfig(OptionGroup):
+    """The turn before the question in which the user says who they are."""
+
+    user: str = Field(
+        description="what the user says in an earlier turn, if stimuli.cues has earlier_turn; {disclosure}"
+    )
+    assistant: str = Field(description="what the model is shown to have answered in the earlier turn")
+
+
+class DeployedConfig(OptionGroup):
+    """What a user writes to a model that is given no identity, under the deployer's own system prompt."""
+
+    kind: Literal["deployed"]
+    name: Name
+    system: Path | None
+    message: str = Field(
+        description="what the user writes: {disclosure} is what they say of themselves, {narrative} what happened"
+    )
+    question: str = Field(description="what the user asks after the message, if the task asks for a rating")
+    earlier: EarlierTurnConfig
+    narrative: str
+    scale: ScaleConfig

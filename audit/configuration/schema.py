@@ -19,18 +19,26 @@ from audit.configuration.engine import EngineConfig
 from audit.configuration.groups import GroupWithNewOptions, Words
 from audit.configuration.measures import MeasuresConfig
 from audit.configuration.model import ModelConfig
-from audit.configuration.prompt import PublishedConfig, TemplateConfig
+from audit.configuration.packaged import differs
+from audit.configuration.prompt import DeployedConfig, PublishedConfig, TemplateConfig
 from audit.configuration.stimuli import StimuliConfig
 from audit.configuration.strategy import StrategyConfig
 from audit.configuration.task import IntensityTask, InventoryTask, RecognitionTask, ReplyTask
 from audit.configuration.validation import validate
 from audit.errors import ConfigError
 from stimuli.errors import StimulusError
-from stimuli.faults import nested_models
-from stimuli.identities import Identity, packs
+from stimuli.faults import nested_models, shown
+from stimuli.identities import EARLIER_TURN, Identity, packs
 from stimuli.languages import ENGLISH, LanguagePack, load_language
 from stimuli.manipulation import NOBODY
-from stimuli.prompts import PromptVariant, Scale, read_published_variant
+from stimuli.prompts import (
+    DeployedVariant,
+    PromptVariant,
+    Scale,
+    as_template,
+    read_published_variant,
+    read_system_prompt,
+)
 from stimuli.strategies import NO_STRATEGY
 
 
@@ -42,7 +50,7 @@ class AuditConfig(GroupWithNewOptions):
     model: ModelConfig
     engine: EngineConfig
     stimuli: StimuliConfig
-    prompt: TemplateConfig | PublishedConfig = Field(discriminator="kind")
+    prompt: TemplateConfig | PublishedConfig | DeployedConfig = Field(discriminator="kind")
     task: IntensityTask | ReplyTask | RecognitionTask | InventoryTask = Field(
         default=IntensityTask(), discriminator="kind"
     )
@@ -85,9 +93,46 @@ class AuditConfig(GroupWithNewOptions):
 
     @model_validator(mode="after")
     def _points_lie_on_the_scale(self) -> Self:
-        if self.task.stores == "ratings" and isinstance(self.prompt, TemplateConfig):
+        if self.task.stores == "ratings" and not isinstance(self.prompt, PublishedConfig):
             scale = self.prompt.scale
             self.statistics.check_on_scale(low=scale.low, high=scale.high)
+        return self
+
+    @model_validator(mode="after")
+    def _without_a_perceiver(self) -> Self:
+        """Refuse what nobody would be shown if the model is given no identity, and what only such a model is asked."""
+        prompt, deployed = self.prompt, isinstance(self.prompt, DeployedConfig)
+        if not deployed and EARLIER_TURN in (self.stimuli.cues or ()):
+            raise ConfigError(
+                f"stimuli.cues names {EARLIER_TURN!r}, which only prompt=deployed has; leave it out, or use "
+                "experiment=deployed"
+            )
+        if self.stimuli.perceiver != "none":
+            if deployed:
+                raise ConfigError(
+                    f"stimuli.perceiver={self.stimuli.perceiver}: prompt=deployed gives the model no identity; leave "
+                    "stimuli.perceiver out"
+                )
+            return self
+        if not self.task.can_be_without_perceivers:
+            raise ConfigError(
+                f"stimuli.perceiver=none: task={self.task.kind} compares perceivers, and there would be none; use "
+                "task=intensity or task=reply, or leave stimuli.perceiver out"
+            )
+        if isinstance(prompt, TemplateConfig) and "{persona}" not in prompt.system:
+            raise ConfigError(
+                f"prompt.system={shown(prompt.system)} lacks {{persona}}; the file of your own system prompt goes with "
+                "prompt=deployed prompt.system=FILE"
+            )
+        if (
+            prompt.variant.startswith("persona-")
+            if isinstance(prompt, PublishedConfig)
+            else isinstance(prompt, TemplateConfig) and differs("prompt.persona", prompt.persona, choice="base")
+        ):
+            raise ConfigError(
+                "stimuli.perceiver=none: this prompt has a persona of its own, which no model would be given; use "
+                "prompt=deployed or prompt=origin, or leave stimuli.perceiver out"
+            )
         return self
 
     @model_validator(mode="before")
@@ -144,6 +189,8 @@ class AuditConfig(GroupWithNewOptions):
         asked = f"wordings={self.wordings}"
         if isinstance(self.prompt, PublishedConfig):
             raise ConfigError(f"{asked}: prompt=published has one wording, the study's; leave wordings=1")
+        if isinstance(self.prompt, DeployedConfig):
+            raise ConfigError(f"{asked}: prompt=deployed has one wording; leave wordings=1")
         own = self.prompt.paraphrases
         most = 1 + min(map(len, own.parts.values()), default=0)
         if self.wordings > most:
@@ -172,6 +219,19 @@ class AuditConfig(GroupWithNewOptions):
                         "prompt=published needs prompt.path: const.py in your copy of the study's repository"
                     )
                 return read_published_variant(self.prompt.variant, self.prompt.path)
+            case DeployedConfig():
+                rates = self.task.stores == "ratings"
+                own = self.prompt
+                return DeployedVariant(
+                    name=own.name,
+                    persona=as_template(read_system_prompt(own.system)),
+                    system="{persona}",
+                    user="\n".join([own.message.strip(), *([own.question.strip()] if rates else [])]),
+                    narrative=own.narrative.strip(),
+                    scale=Scale(**own.scale.model_dump()) if rates else None,
+                    earlier_user=own.earlier.user.strip(),
+                    earlier_assistant=own.earlier.assistant.strip(),
+                )
             case template:
                 fields = template.model_dump(exclude={"kind", "scale", "paraphrases"})
                 # A YAML block ends with a newline that is not part of the prompt.
@@ -198,6 +258,7 @@ def _in_its_language(config: AuditConfig) -> AuditConfig:
     english = {
         f"task={config.task.kind}": not config.task.has_languages,
         "prompt=published": isinstance(config.prompt, PublishedConfig),
+        "prompt=deployed": isinstance(config.prompt, DeployedConfig),
         f"strategy={config.strategy.name}": config.strategy.name != NO_STRATEGY,
         f"wordings={config.wordings}": config.wordings > 1,
         "elicitation.parser=hou2025": config.elicitation.parser == "hou2025",

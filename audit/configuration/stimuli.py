@@ -84,6 +84,11 @@ class StimuliConfig(OptionGroup):
     )
     unspecified: bool = Field(description='true = also ask about "a person", as a baseline on both sides')
     no_persona: bool = Field(description="true = also ask each question without a persona")
+    perceiver: Literal["identities", "none"] = Field(
+        default="identities",
+        description="identities = the model is given each identity in turn; none = no perceiver: the model answers as "
+        "itself (docs/deployed.md)",
+    )
     path: Path | None = Field(
         description="the file or folder with the narratives, for stimuli=hou2025, csv and conversations"
     )
@@ -114,7 +119,7 @@ class StimuliConfig(OptionGroup):
     cues: Words | None = Field(
         default=None,
         description="use only terms that show their group in these ways: label, name (typical first names), context; "
-        "null = all terms",
+        "prompt=deployed also has earlier_turn (the label, said in an earlier turn); null = all terms",
     )
     perceiver_terms: int | None = Field(
         default=None, description="number of terms per group for perceivers (the first ones); null = all"

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from audit.configuration.groups import OptionGroup, Temperature, TopP
-from stimuli.prompts import PromptVariant
+from audit.configuration.packaged import differs
+from audit.errors import ConfigError
+from stimuli.prompts import DeployedVariant, PromptVariant
 from stimuli.strategies import Stage
 
 
@@ -24,6 +26,8 @@ class TaskConfig(OptionGroup):
     """Whether all of its text comes from the prompt, which language packs translate."""
     may_be_led: ClassVar[bool] = False
     """Whether a strategy's ``reply_stage`` may write the answer."""
+    can_be_without_perceivers: ClassVar[bool] = False
+    """Whether its answers can be compared by who they are about, where the model is given no identity."""
     kind: str
 
     @property
@@ -59,6 +63,7 @@ class RatedTask(TaskConfig):
 class IntensityTask(RatedTask):
     """The perceiver rates the intensity of the experiencer's emotion."""
 
+    can_be_without_perceivers = True
     kind: Literal["intensity"] = Field(default="intensity", description="the task of the model; set by task=")
 
     @property
@@ -109,7 +114,20 @@ class ReplyTask(WrittenTask):
     """The perceiver replies to the experiencer."""
 
     may_be_led = True
+    can_be_without_perceivers = True
     kind: Literal["reply"]
+
+    def variant(self, rates: PromptVariant, labels: str) -> PromptVariant:
+        """Return the task's own wording, or what a user writes to a deployed model, which is all that it reads."""
+        if not isinstance(rates, DeployedVariant):
+            return super().variant(rates, labels)
+        for option in ("task.system", "task.user", "task.narrative"):
+            if differs(option, getattr(self, option.removeprefix("task.")), choice="reply"):
+                raise ConfigError(
+                    f"{option} is not used with prompt=deployed: the reply answers prompt.message, under the system "
+                    f"prompt of prompt.system=FILE; leave {option} out"
+                )
+        return rates
 
 
 class RecognitionTask(WrittenTask):

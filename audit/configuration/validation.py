@@ -58,12 +58,23 @@ def _check_kinds(models: Sequence[type[BaseModel]], values: Mapping[Any, Any], p
             continue
         if len(value) > _MOST:
             raise ConfigError(f"{full}: has {len(value):,} values; give at most {_MOST:,}")
-        inside = [nested for annotation in annotations for nested in nested_models(annotation)]
+        inside = _of_kind([nested for annotation in annotations for nested in nested_models(annotation)], value)
         is_by_name = any(dict in _origins(annotation) for annotation in annotations)
         of_names = value.items() if isinstance(value, Mapping) and is_by_name else [("", value)]
         for own, each in of_names:
             if isinstance(each, Mapping):
                 _check_kinds(inside, each, [*place, str(name), *([str(own)] if own else [])])
+
+
+def _of_kind(models: Sequence[type[BaseModel]], value: object) -> Sequence[type[BaseModel]]:
+    """Keep the alternatives that a mapping's ``kind`` names: another kind may take a path where this one takes text."""
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    named = [each for each in models if kind in _choices(each, "kind")]
+    return named or models
+
+
+def _choices(model: type[BaseModel], name: str) -> tuple[object, ...]:
+    return get_args(model.model_fields[name].annotation) if name in model.model_fields else ()
 
 
 def _leaves_of(annotations: Sequence[Any]) -> frozenset[Any]:

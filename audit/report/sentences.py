@@ -105,6 +105,10 @@ LIMITS: Final = {
     ),
     "noise_floor": ("δ within the noise", "it is no larger than what asking again changes"),
     "one_cue": ("One kind of cue", "other cues, such as first names, may give another result"),
+    "uneven_cues": (
+        "Groups that are told in different ways",
+        "a difference between groups may be one between labels, first names and contexts",
+    ),
     "unrated_identity": ("An identity without any rating", "δ only covers the others"),
 }
 """Codes of remarks that limit claims → title, and what follows."""
@@ -173,13 +177,14 @@ def answer(
     if n_left_out:
         excluded += _contradicting(n_left_out)
     if gap is None or not math.isfinite(gap.number("delta")):
+        asked = "no_perceivers" not in codes
         return WordedResult(
             verdict=found,
             delta=Markup(MISSING),
-            spread=Markup("not estimable"),
-            lead=Markup("δ could not be estimated from this run."),
-            evidence=Markup("The notes and the table of prompts below say what is missing."),
-            excluded=excluded,
+            spread=Markup("not estimable" if asked else "not defined"),
+            lead=Markup("δ could not be estimated from this run." if asked else "There is no δ in this run."),
+            evidence=Markup("The notes and the table of prompts below say what is missing." if asked else ""),
+            excluded=excluded if asked else _NOTHING,
             control_kind=control.kind,
         )
     has_interval = math.isfinite(gap.number("ci_low")) and unvaried is None

@@ -48,6 +48,7 @@ REASONS: Final = {
     "pairs_alone": "the result holds for these pairs of words only",
     "few_refusals": "too few narratives to say how rare refusals are",
     "no_interval": "δ has no interval",
+    "no_perceivers": "the model was given no group's identity, so there is no δ",
     "not_estimable": "δ cannot be estimated",
 }
 """Codes of what prevents a verdict, in words that follow a colon."""
@@ -68,6 +69,7 @@ _STEPS: Final = {
     "this model cannot be judged.",
     "other_terms": "Run again with other terms for the same groups: the result depends on the words.",
     "ask_again": "Run again in a new folder.",
+    "disparity": "See tables/disparity.csv: it tells which groups get less than others.",
 }
 _OF_MEASURES: Final = {
     "nothing_rated": "no text has a score",

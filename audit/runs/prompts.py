@@ -29,7 +29,7 @@ from stimuli.identities import Dimension, Identity
 from stimuli.json_text import parse_json
 from stimuli.narratives import WORDINGS, EmotionWords, Narrative, Narratives
 from stimuli.pairs import Mask
-from stimuli.prompts import PromptGrid, PromptVariant, Scale
+from stimuli.prompts import DeployedVariant, PromptGrid, PromptVariant, Scale
 from stimuli.strategies import Examples, Stage, Strategy
 
 FILE: Final = "prompts.json.gz"  # the file's name in a run's folder
@@ -175,8 +175,8 @@ def _plain_dimension(dimension: Dimension) -> dict[str, Any]:
 
 
 def _plain_identity(identity: Identity) -> dict[str, Any]:
-    """Return an identity as plain values; ``forms`` only if there are any, as before they existed."""
-    return {name: value for name, value in asdict(identity).items() if name != "forms" or value}
+    """Return an identity as plain values; ``forms`` and ``said`` only if there are any, as before they existed."""
+    return {name: value for name, value in asdict(identity).items() if name not in ("forms", "said") or value}
 
 
 def _identity(kept: dict[str, Any]) -> Identity:
@@ -214,7 +214,8 @@ def _narratives(kept: dict[str, Any]) -> Narratives:
 
 
 def _variant(kept: dict[str, Any]) -> PromptVariant:
-    return PromptVariant(**{**kept, "scale": None if kept["scale"] is None else Scale(**kept["scale"])})
+    kind = DeployedVariant if "earlier_user" in kept else PromptVariant
+    return kind(**{**kept, "scale": None if kept["scale"] is None else Scale(**kept["scale"])})
 
 
 def _strategy(kept: dict[str, Any]) -> Strategy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -46,6 +46,7 @@ from audit.tables.run_of_ratings import TABLES
 from stimuli.covariates import GroupCovariates
 
 _CUES: Final = {"label": "its label", "name": "a first name", "context": "what its members do"}
+_EARLIER: Final = {"earlier_turn": "its label in an earlier turn"}  # of models without a perceiver alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +182,8 @@ def _of_ratings(
             min_number_mass=min_number_mass,
             every=settings.sensitivity,
         )
+        if cube.has_perceivers
+        else ()
     )
     rows["sensitivity"] += sensitivity
     rows["cell_emotions"] += cell_emotion_rows(cube)
@@ -216,10 +219,10 @@ def _contrasts(cube: NarrativeCube, found: Estimates) -> FloatArray:
 
 
 def _on_cues(cube: NarrativeCube, cues: Mapping[str, str]) -> Iterator[Remark]:
-    """Yield a remark if all wordings tell their group in one way."""
+    """Yield a remark if all wordings tell their group in one way, or if groups without a δ are told in other ways."""
     used = {cues[term] for term in (*cube.perceivers, *cube.experiencers) if term in cues}
     if len(used) == 1:
-        way = _CUES[used.pop()]
+        way = (_CUES | _EARLIER)[used.pop()]
         others = " or ".join(each for each in _CUES.values() if each != way)
         yield Remark(
             cube.dimension,
@@ -227,6 +230,19 @@ def _on_cues(cube: NarrativeCube, cues: Mapping[str, str]) -> Iterator[Remark]:
             "one_cue",
             f"Every term names its group by {way}. Naming it by {others} may give another result.",
         )
+    elif not cube.has_perceivers:
+        told: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for term, group in zip(cube.experiencers, cube.experiencer_groups, strict=True):
+            if term in cues:
+                told[group][cues[term]] += 1
+        if len({frozenset(each.items()) for each in told.values()}) > 1:
+            yield Remark(
+                cube.dimension,
+                cube.variant,
+                "uneven_cues",
+                "Groups are not told in the same ways: some have more first names, say. A difference between groups "
+                "may be one between these ways. Compare groups that are told alike (stimuli.cues=[label]).",
+            )
 
 
 def _own_model(

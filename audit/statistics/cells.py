@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from audit.statistics.ratings import (
+    BASELINES,
     STATUSES,
     BoolArray,
     FloatArray,
@@ -259,6 +260,17 @@ class NarrativeCube:
             off=None if np.isnan(off).all() else fill_numbers(off),
         )
         return cube if baselines else cube.without_baselines()
+
+    @property
+    def has_perceivers(self) -> bool:
+        """Whether the model was given the identity of a group; else no group is its own, and there is no δ.
+
+        Ratings without a group on either side count as having them: what they lack is not the perceivers alone.
+        """
+        perceivers, experiencers = (
+            {*groups} - {*BASELINES} for groups in (self.perceiver_groups, self.experiencer_groups)
+        )
+        return bool(perceivers) or not experiencers
 
     def without_baselines(self) -> Self:
         """Keep the identities that belong to a group; returns the cube itself if there are no others."""

@@ -32,6 +32,7 @@ from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
 from audit.statistics.wordings import WordingGaps
 from audit.tables.cells import CELLS
 from audit.tables.formatting import count, plural, rate
+from audit.tables.gap import NO_PERCEIVERS
 from audit.tables.replies import SCORED
 from audit.tables.shared import RATES, TALLY
 
@@ -91,6 +92,8 @@ class DimensionAnalysis:
 
     def controls(self) -> list[dict[str, Any]]:
         """Return the rows of ``CONTROLS``: for the repetition of words, and for wordings if there are several."""
+        if not self.cube.has_perceivers:
+            return []
         of_wordings = [] if self.worded is None else [self.worded.control(n_missing=n_missing(self.prompts))]
         return [*self.repetition, *map(self.outcome.named, of_wordings)]
 
@@ -98,6 +101,8 @@ class DimensionAnalysis:
         self, valence: Mapping[str, str] | None, clusters: Mapping[str, Mapping[str, str]] | None
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of ``FAMILIES``, as :func:`~audit.statistics.families.family_rows`."""
+        if not self.cube.has_perceivers:
+            return
         dimension, confidence = self.cube.dimension, self.settings.confidence
         over = partial(noted_over_conversations, conversations=self.conversations, confidence=confidence)
         rows = family_rows(
@@ -154,6 +159,7 @@ def analyse_outcome(
         made = Estimates.of(cube, seed=seed, settings=settings, published=outcome.rated)
         rows = gap_rows(cube, made, confidence=confidence, n_missing=n_missing(own))
         rows = rows if outcome.rated else _measured_rows(rows, cube, *_n_numberless(replies, own))
+        rows = rows if cube.has_perceivers else (row | {"note": NO_PERCEIVERS} for row in rows)
         part = DimensionAnalysis(
             outcome=outcome,
             cube=cube,

@@ -17,6 +17,7 @@ from audit.statistics.mixed import MixedFit
 from audit.statistics.odd_pairs import additivity
 from audit.statistics.scale_ends import END_SHARE, end_shares
 from audit.tables.formatting import brief, count, either, interval, p_value, plural, points, rate
+from audit.tables.gap import WITHOUT_PERCEIVERS
 
 COMPLETE_SHARE: Final = 0.8
 """Below this share of complete narratives, leaving the others out may bias a gap."""
@@ -51,12 +52,12 @@ class Remark:
     dimension, variant
         Where it applies; both empty for the whole run.
     code
-        ``nothing_rated``, ``unrated_identity``, ``not_estimable``, ``no_interval``, ``few_narratives``,
-        ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``, ``incomplete_narratives``,
-        ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``, ``not_additive``, ``one_cue``,
-        ``written_differs`` or ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty``,
-        ``missing_unexplained``, ``narratives_repeated``, ``responses_cut``, ``released_answers`` or
-        ``intensity_differs``.
+        ``nothing_rated``, ``no_perceivers``, ``unrated_identity``, ``not_estimable``, ``no_interval``,
+        ``few_narratives``, ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``,
+        ``incomplete_narratives``, ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``,
+        ``not_additive``, ``one_cue``, ``uneven_cues``, ``written_differs`` or ``texts_differ``; of the whole run
+        ``unfinished``, ``knowledge_empty``, ``missing_unexplained``, ``narratives_repeated``, ``responses_cut``,
+        ``released_answers`` or ``intensity_differs``.
     text
         The remark, in words.
     """
@@ -197,6 +198,8 @@ def _on_ratings(cube: NarrativeCube, found: Estimates, total: Row) -> Iterator[t
         )
         of = plural(total["n_prompts"], "prompt")
         yield "nothing_rated", f"None of {of} has a rating{why}, so there is no δ.{remedy}"
+    elif not cube.has_perceivers:
+        yield "no_perceivers", WITHOUT_PERCEIVERS
     else:
         yield from _on_identities(cube)
         yield from _on_estimates(found)

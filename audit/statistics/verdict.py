@@ -369,9 +369,8 @@ def _verdict(
     void = tuple(code for code in VOID if code in codes)
     if isinstance(gap.made, NotEstimableError):
         code: Code = "no_verdict" if void else "no_estimate"
-        return Verdict(
-            code=code, reasons=void or ("not_estimable",), next_step=_next(void or ("not_estimable",)), **own
-        )
+        why = void or (("no_perceivers",) if "no_perceivers" in codes else ("not_estimable",))
+        return Verdict(code=code, reasons=why, next_step=_next(why), **own)
     made = gap.made
 
     def on_scale(low: float, high: float, reach: float = gap.reach) -> tuple[float, float]:
@@ -507,6 +506,7 @@ _NEXT: Final = (
     ("margin_open", "more_narratives"),
     ("holds_zero", "margin"),
     ("no_interval", "more_narratives"),
+    ("no_perceivers", "disparity"),
     ("not_estimable", "ask_again"),
 )
 """The next step for each reason; of several reasons the first one here counts."""

@@ -20,6 +20,12 @@ from audit.tables.base import (
 )
 from audit.tables.shared import DF, HOLM, KEYS, OUTCOME, P_OF_ZERO
 
+NO_PERCEIVERS: Final = "the model was given no group's identity, so no group is its own"  # the note of a δ that is none
+WITHOUT_PERCEIVERS: Final = (
+    "The model was given no group's identity, so no group is its own, and there is no δ. Which groups get less than "
+    "others is in tables/disparity.csv."
+)
+
 GAP: Final = Table(
     "gap",
     "an estimate of δ of an outcome: by one estimator, in one scope",

@@ -150,7 +150,10 @@ def limits_of_gap(
         "written_differs": any(is_written_apart(row, length=length) for row in written),
         "one_cue": _has_one_cue(own["cells"], manifest.cues.get(dimension, {})),
     }  # fmt: skip
-    if n_rated:
+    of_nobody = [own["cells"][f"{side}_group"].isin(BASELINES).all() for side in ("perceiver", "experiencer")]
+    if total.get("n_rated") and of_nobody == [True, False]:
+        found["no_perceivers"] = True
+    elif n_rated:
         found |= _codes_of_estimate(gap, own)
     yield from (code for code, holds in found.items() if holds)
 

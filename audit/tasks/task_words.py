@@ -24,6 +24,11 @@ class TaskWords:
     no_better: str  # what the numbers do not say, to stand after "this does not show:"
     gap: str  # for a comparison: its heading
     where: str  # for a comparison: where the gap is
+    # Of a model without an identity, if the task can be without perceivers:
+    heading_groups: str = ""  # as `heading`
+    of_groups: str = ""  # the question that the page answers
+    to_groups: str = ""  # as `to`
+    asked_groups: str = ""  # what was done, without δ
 
 
 def delta_of_measures(*, own: str, others: str, do: str) -> str:

@@ -32,7 +32,7 @@ from stimuli.prompts import (
 )
 
 CONF = conf_folder()
-TEMPLATES = sorted(p.stem for p in (CONF / "prompt").glob("*.yaml") if p.stem not in ("base", "published"))
+TEMPLATES = sorted(p.stem for p in (CONF / "prompt").glob("*.yaml") if p.stem not in ("base", "published", "deployed"))
 
 LATINA = Identity("a Latina", "Hispanic/Latino", ("Hispanic/Latino",))
 HINDU = Identity("a Hindu", "Hindu", ("Hindu",))

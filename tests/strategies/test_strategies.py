@@ -114,7 +114,8 @@ def test_a_packaged_strategy_composes_and_fills_with_the_packaged_stimuli(name):
 
 
 @pytest.mark.parametrize(
-    "prompt", sorted(p.stem for p in (CONF / "prompt").glob("*.yaml") if p.stem not in ("base", "published"))
+    "prompt",
+    sorted(p.stem for p in (CONF / "prompt").glob("*.yaml") if p.stem not in ("base", "published", "deployed")),
 )
 def test_without_a_strategy_every_prompt_is_the_variant_s_own(prompt):
     grid = geneva(f"prompt={prompt}", "stimuli.no_persona=true")

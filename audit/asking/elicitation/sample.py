@@ -6,7 +6,7 @@ the same subset of pairs in every narrative.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
@@ -14,6 +14,8 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from stimuli.identities import NO_PERSONA, UNSPECIFIED
 
 _LEAST_NARRATIVES: Final = 2  # one narrative says nothing about how narratives differ
 _Places = npt.NDArray[np.int64]
@@ -99,6 +101,8 @@ def _fewer(pairs: pd.DataFrame, room: int, rng: np.random.Generator) -> pd.DataF
 
     perceivers, experiencers = terms("perceiver"), terms("experiencer")
     groups = [group for group in perceivers if group in experiencers]
+    if not groups and not set(perceivers) - {NO_PERSONA, UNSPECIFIED}:  # the model is given no identity
+        return _fewer_experiencers(pairs, room, experiencers, rng)
     groups = [groups[k] for k in rng.permutation(len(groups))]
     n_groups = next((n for n in range(len(groups), 1, -1) if n * n <= room), 0)
     if not n_groups:
@@ -113,3 +117,14 @@ def _fewer(pairs: pd.DataFrame, room: int, rng: np.random.Generator) -> pd.DataF
     of_perceivers = {perceivers[group][0] for group in chosen}
     of_experiencers = {term for group in chosen for term in experiencers[group][:n_terms]}
     return pairs.loc[pairs["perceiver"].isin(of_perceivers) & pairs["experiencer"].isin(of_experiencers)]
+
+
+def _fewer_experiencers(
+    pairs: pd.DataFrame, room: int, experiencers: Mapping[str, list[str]], rng: np.random.Generator
+) -> pd.DataFrame | None:
+    """Choose terms of as many groups as there is room for, the groups in turn; None if not even two groups fit."""
+    named = [each for group, each in experiencers.items() if group not in (NO_PERSONA, UNSPECIFIED)]
+    groups = [named[k] for k in rng.permutation(len(named))]
+    in_turn = [each[turn] for turn in range(max(map(len, groups), default=0)) for each in groups if turn < len(each)]
+    chosen = in_turn[: room // pairs["perceiver"].nunique()]
+    return pairs.loc[pairs["experiencer"].isin(chosen)] if len(chosen) > 1 else None

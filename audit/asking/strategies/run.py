@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from audit.engines.base import AnswersOfRun, Done, Engine, Generated, unwatched
-from stimuli.prompts import Prompt
+from stimuli.prompts import Prompt, earlier_turns
 from stimuli.strategies import CLOSING, NO_STRATEGY, Stage, Strategy
 
 
@@ -148,7 +148,7 @@ def final_prompts(
     before the question, every prompt is returned: the elicitation itself fails those that are too long.
     """
     if thoughts is None and strategy.name == NO_STRATEGY:
-        return [(Prompt(values["system"], values["question"], begun=begun), 0) for values in asked]
+        return [(Prompt(values["system"], values["question"], earlier_turns(values), begun), 0) for values in asked]
     if thoughts is None and not strategy.stages and strategy.examples is None:
         return [(replace(strategy.prompt_of(None, values, ()), begun=begun), 0) for values in asked]
     return [
@@ -210,7 +210,8 @@ def _fit(
             if there_is_room:
                 calls[place] = _Call(prompt, n_dropped)
                 del left[place]
-            elif strategy.overrun == "oldest" and prompt.turns:
+            # Without the turn in which the user told who they are, the question would be nobody's.
+            elif strategy.overrun == "oldest" and prompt.turns and not earlier_turns(asked[place]):
                 left[place] = _without(prompt, 1)
             else:
                 del left[place]

@@ -175,7 +175,8 @@ class Rated:
         yield section("Your own model", dimension_tables.own_model(own), look="folded")
         yield section("The published heatmaps", *map(self._picture, _PUBLISHED), look="folded")
         kinds = _HEATMAPS if self._view.replicates else _MADE_OF
-        lacking = [kind for kind in kinds if "-".join((kind, *self.key)) not in self._drawn]
+        needed = all(remark.code != "no_perceivers" for remark in self._remarks)
+        lacking = [kind for kind in kinds if needed and "-".join((kind, *self.key)) not in self._drawn]
         yield paragraph(f"Not drawn, because ratings are missing: {', '.join(lacking)}." if lacking else "", "absent")
         yield self._published()
 

@@ -59,7 +59,12 @@ def summary_of_ratings(
     covered = _covered(told)
     findings = [finding for each in told for finding in _findings(each, several=len(told) > 1)]
     return summary(
-        _asked([each.row for each in told if each.row is not None], view=view, who=who),
+        _asked(
+            [each.row for each in told if each.row is not None],
+            view=view,
+            who=who,
+            without_perceivers=_without_perceivers(codes),
+        ),
         findings,
         [
             ("Check", next((each.check for each in told if each.check), "")),
@@ -73,7 +78,7 @@ def summary_of_ratings(
         limits=limits,
         source=source_of(view),
         chosen_by="how far their intervals are from 0, in percent of the scale or percentage points",
-        meaning=MEANING_IN_SHORT if told else "",
+        meaning=MEANING_IN_SHORT if told and not _without_perceivers(codes) else "",
     )
 
 
@@ -105,7 +110,14 @@ def _percent_from_0(told: FirstScreenGap) -> float:
     return least_of(decided) * abs(gap.number("percent_of_scale") / gap.number("delta"))
 
 
-def _asked(rows: Sequence[PlacedRow], *, view: ManifestView, who: tuple[str, str] | None) -> Markup:
+def _without_perceivers(codes: Set[str]) -> bool:
+    """Whether the model was given no identity."""
+    return "no_perceivers" in codes
+
+
+def _asked(
+    rows: Sequence[PlacedRow], *, view: ManifestView, who: tuple[str, str] | None, without_perceivers: bool
+) -> Markup:
     """Say in a sentence who was asked what about whom."""
     largest = max(rows, key=lambda row: row.number("n_narratives_asked"), default=None)
     n = math.nan if largest is None else largest.number("n_narratives_asked")
@@ -115,6 +127,14 @@ def _asked(rows: Sequence[PlacedRow], *, view: ManifestView, who: tuple[str, str
     one, other = (Markup(" (such as <bdi>“{}”</bdi>)").format(brief(name, at_most=40)) for name in who or ("", ""))
     if who is None:
         one = other = Markup("")
+    if without_perceivers:
+        return Markup(
+            "{start}<bdi>{model}</bdi>{led} was given no identity. It was asked to read {accounts} by people of "
+            "several groups, and to rate how strongly each felt, from {low} to {high}."
+        ).format(
+            start="Another tool collected these ratings: " if view.method == _OUTSIDE else "",
+            model=view.model, led=led_by(view), accounts=accounts, low=scale_end(view.low), high=scale_end(view.high),
+        )  # fmt: skip
     # It was asked even if it refused.
     words = Markup(
         "{start}<bdi>{model}</bdi>{led} was asked to speak as one person{one}, to read {accounts} by people of the "
@@ -185,7 +205,7 @@ def _not_concluded(answers: Sequence[WordedResult], *, codes: Set[str]) -> Itera
     kinds = {found.verdict.kind for found in answers}
     if "manipulation" in codes:
         yield NOT_FOLLOWED
-    elif kinds & {"absent", "undecided"}:
+    elif kinds & {"absent", "undecided"} and not _without_perceivers(codes):
         yield NO_GAP
     if any("controls_disagree" in found.verdict.reasons for found in answers):
         yield NO_GROUPS

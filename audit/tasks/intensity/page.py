@@ -98,11 +98,13 @@ def render_report(
     outside = view.method == "outside"
     ratings_by = Markup("another tool") if outside else isolated(view.method)
     explored = explorer if explorer and explorer.heatmaps else None
+    codes = {remark.code for remark in remarks}
+    whose = "no_perceivers" not in codes  # else no group is the model's own, and nothing is said of δ
     summary = summary_of_ratings(
         told,
         view=view,
         who=next((who for each in rated if (who := each.who())), None),
-        codes={remark.code for remark in remarks},
+        codes=codes,
         limits=limits,
     )
     cards = [card for each in rated for card in each.cards(alone=len(rated) == 1)]
@@ -118,23 +120,26 @@ def render_report(
     )
     sections = [
         answer_section(
-            "Does this model rate the feelings of its own group differently?",
+            "Does this model rate the feelings of its own group differently?" if whose
+            else "Does this model rate the feelings of some groups lower?",
             summary,
-            _prose("lede", view.scale, echo_free),
-            _prose("beneath", level, _n_corrected(known["verdicts"]), view.margin is None) if cards else None,
+            _prose("lede", view.scale, echo_free) if whose else _prose("lede_without_perceivers"),
+            _prose("beneath", level, _n_corrected(known["verdicts"]), view.margin is None) if cards and whose else None,
             *notes,
             limits=limits, cards=cards, none="No dimension was measured.",
         ),
         page_section("explore", "Explore", "Explore the pairs and the ratings", prose("explore", "explore", explored))
         if explored
         else None,
-        page_section("gaps", "All gaps", "All gaps", *_gaps(results, titled, narrow, scale=view.scale, alone=alone)),
+        page_section("gaps", "All gaps", "All gaps", *_gaps(results, titled, narrow, scale=view.scale, alone=alone))
+        if whose
+        else page_section("check", "Check", "Do the ratings match the story?", dimension_tables.manipulation(results)),
         page_section(
             "dimensions", "Dimensions", "Dimension by dimension",
             *(each.part() for each in rated), _prose("figures", left_out),
         ),
         people_section(results),
-        page_section("meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING)),
+        page_section("meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING)) if whose else None,
         asked_section(
             view,
             {
@@ -150,7 +155,7 @@ def render_report(
             _prose("asked", view, elicitation),
             _WITH_RATINGS if explorer and not explorer.no_prompts else OTHER_PROMPTS,
         ),
-        page_section("method", "Method", "The method", _prose("method", level)),
+        page_section("method", "Method", "The method", _prose("method", level)) if whose else None,
     ]  # fmt: skip
     return render_run(
         view,

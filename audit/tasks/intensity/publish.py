@@ -28,6 +28,7 @@ from audit.tables.formatting import (
     points,
     unsigned,
 )
+from audit.tables.gap import NO_PERCEIVERS
 from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
 from audit.tables.ratings import (
     ASKED_AGAIN,
@@ -149,7 +150,10 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     if human is not None:
         manifest = manifest.having(human={name: value for name, value in asdict(human).items() if name != "mean"})
     tables = {**analysis.tables, "elicitation": elicited.elicitation}
-    tables["controls"] = _below(tables["controls"], elicited.controls)
+    without = {(remark.dimension, remark.variant) for remark in analysis.remarks if remark.code == "no_perceivers"}
+    places = zip(elicited.controls["dimension"], elicited.controls["variant"], strict=True)
+    asked_as = [place not in without for place in places]  # else what asking again changes is no δ
+    tables["controls"] = _below(tables["controls"], elicited.controls.loc[asked_as])
     tables = within_scale(tables, TABLES, dict.fromkeys(ratings["variant"].unique(), abs(high - low)))
     followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest)
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
@@ -210,9 +214,12 @@ def _limits(on_run: set[str], remarks: Sequence[Remark]) -> Limits:
 
 def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
     """Return the headline gaps as they are printed."""
+    headlines = gap.loc[gap["headline"].astype(bool) & (gap["note"] != NO_PERCEIVERS)]
+    if headlines.empty:
+        return []
     head = ("dimension", "variant", "speaks of", "average gap (points)", f"{coverage(confidence)} interval")
     lines: list[tuple[str, ...]] = [(*head, "p", "corrected p", "from")]
-    for row in gap[gap["headline"]].to_dict("records"):
+    for row in headlines.to_dict("records"):
         estimated = row["se"] == row["se"]
         counts = (
             f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'narrative')}, "

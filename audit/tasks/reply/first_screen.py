@@ -117,9 +117,12 @@ class Replied:
 
 
 def summary_of_replies(
-    written: Sequence[Replied], *, words: TaskWords, view: ManifestView, limits: Sequence[Limit]
+    written: Sequence[Replied], *, words: TaskWords, view: ManifestView, limits: Sequence[Limit], whose: bool = True
 ) -> Summary:
-    """Write the first screen: which measures show a gap, how large the largest is, and what does not follow."""
+    """Write the first screen: which measures show a gap, how large the largest is, and what does not follow.
+
+    ``whose`` says whether the model was given an identity, so that a group can be its own.
+    """
     one, more = words.about
     about = Markup(more)
     narrow = [row for each in written for row in each.narrow]
@@ -128,15 +131,15 @@ def summary_of_replies(
         n = largest.number("n_narratives_asked")
         about = Markup("{} {}").format(show(largest, "n_narratives_asked", count), either(n, one, more))
     # It was asked even if it refused.
-    asked = Markup("<bdi>{}</bdi>{} was asked to speak as one person and to {}.").format(
-        view.model, led_by(view), Markup(words.to).format(about)
-    )
+    start = "was asked to speak as one person and to" if whose else "was given no identity and was asked to"
+    to = Markup(words.to if whose else words.to_groups).format(about)
+    asked = Markup("<bdi>{}</bdi>{} {} {}.").format(view.model, led_by(view), start, to)
     verdicts = [each.verdict for each in written]
     return summary(
         asked,
         [each.finding() for each in written],
         [("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
-        not_concluded=list(_not_concluded(verdicts, words=words, limits=limits)),
+        not_concluded=list(_not_concluded(verdicts, words=words, limits=limits, whose=whose)),
         limits=limits,
         source=source_of(view),
         chosen_by="how many gaps were found",
@@ -174,10 +177,12 @@ def _ways(verdicts: Sequence[CombinedVerdict]) -> Markup:
     return words + "."
 
 
-def _not_concluded(verdicts: Sequence[CombinedVerdict], *, words: TaskWords, limits: Sequence[Limit]) -> Iterator[str]:
+def _not_concluded(
+    verdicts: Sequence[CombinedVerdict], *, words: TaskWords, limits: Sequence[Limit], whose: bool
+) -> Iterator[str]:
     if any(limit.title == LIMITS["accepted"][0] for limit in limits):
         yield CHANGED
-    if any(verdict.kind in ("undecided", "absent") for verdict in verdicts):
+    if any(verdict.kind in ("undecided", "absent") for verdict in verdicts) and whose:
         yield NO_GAP
     elif any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
         yield "that measures without a gap found have none"
@@ -197,6 +202,8 @@ def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float
     if not rows:
         return CombinedVerdict("absent", str(worded(None).words), Markup("To get one, make the report again."))
     tested = [row for row in rows if row["code"] not in ("no_verdict", "no_estimate")]
+    if all(preventing_codes(row) == ("no_perceivers",) for row in rows):
+        return CombinedVerdict("absent", "No δ", Markup("The model was given no group's identity."))
     if not tested:
         of_run = {code for row in rows for code in preventing_codes(row)} & _OF_RUN
         lead = Markup("{}.").format(capital(_reasons(rows)))

@@ -14,14 +14,14 @@ from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
 from audit.statistics.outcome import Outcome, OutcomeAnalysis, analyse_outcome, spread_of
-from audit.statistics.ratings import compact_ratings, without_dimensions
+from audit.statistics.ratings import BASELINES, compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.statistics.status_counts import reply_outcome_rows
 from audit.statistics.verdict import Limits
 from audit.tables.cells import CELLS
 from audit.tables.controls import CONTROLS
 from audit.tables.formatting import count, either, plural, rate
-from audit.tables.gap import FAMILIES, GAP
+from audit.tables.gap import FAMILIES, GAP, WITHOUT_PERCEIVERS
 from audit.tables.ratings import Status
 from audit.tables.replies import REPLY_OUTCOMES, SCORED, ReplyStatus
 from audit.tables.verdicts import VERDICTS
@@ -136,7 +136,9 @@ def remarks_on_replies(
     """Yield what limits the gaps of measures."""
     conversation_of = told_apart_by(source)
     for (dimension, variant), own in replies.groupby(["dimension", "variant"], observed=True, sort=False):
-        between = own.loc[own["in_group"].notna().to_numpy()]
+        perceivers, experiencers = (own[f"{side}_group"].isin(BASELINES).all() for side in ("perceiver", "experiencer"))
+        whose = not perceivers or experiencers
+        between = own.loc[own["in_group"].notna() if whose else ~own["experiencer_group"].isin(BASELINES)]
         status = between["status"].astype(str)
         n_missing = int((~status.isin(SCORED)).sum())
         for code, n, text in (
@@ -153,7 +155,9 @@ def remarks_on_replies(
         names = between["narrative_id"].astype(str).drop_duplicates()
         units = names if conversation_of is None else names.map(conversation_of)
         kind, n_units = "narrative" if conversation_of is None else "conversation", units.nunique()
-        if n_units < FEW_NARRATIVES:
+        if not whose:
+            yield Remark(str(dimension), str(variant), "no_perceivers", WITHOUT_PERCEIVERS)
+        elif n_units < FEW_NARRATIVES:
             yield Remark(
                 str(dimension),
                 str(variant),

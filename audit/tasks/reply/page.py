@@ -85,18 +85,22 @@ def render_replies(
     stands_beside = list(topic_sections(results, {name: str(row["title"]) for name, row in measures.items()}))
     absent = [(row["title"], row["note"]) for row in measures.values() if row["status"] == "absent"]
     whole = results.rows("reply_outcomes", pairs="all")
-    first = summary_of_replies(written, words=words, view=view, limits=limits)
-    before, after = words.heading.split("{}")
+    whose = all(remark.code != "no_perceivers" for remark in remarks)
+    first = summary_of_replies(written, words=words, view=view, limits=limits, whose=whose)
+    heading = words.heading if whose else words.heading_groups
+    before, after = heading.split("{}")
     read = [(each.title, list(_read(each, replies, values, measures, narratives, manifest.seed))) for each in written]
     sections = [
         answer_section(
-            words.question, first, words.asked, _prose("absent", absent) if absent else None,
+            words.question if whose else words.of_groups, first, words.asked if whose else words.asked_groups,
+            _prose("absent", absent) if absent else None,
             *(note_on(remark) for remark in remarks if remark.code not in LIMITS),
             limits=limits, cards=[each.card() for each in written], none="No dimension was measured.",
         ),
         page_section(
             "dimensions", "Dimensions", "Dimension by dimension",
-            *(_part(each, share=1 / len(written)) for each in written), _prose("estimators"),
+            *(_part(each, share=1 / len(written), whose=whose) for each in written),
+            _prose("estimators") if whose else None,
         ),
         *stands_beside,
         page_section(
@@ -109,11 +113,13 @@ def render_replies(
             bullets(_cautions(measures)),
             _prose("measures"),
         ),
-        page_section("read", "Replies to read", "Replies to read", _prose("read", read)),
+        page_section("read", "Replies to read", "Replies to read", _prose("read", read, whose)),
         page_section(
             "meaning", "What δ means", "What δ is and is not",
             _prose("meaning", any(each.anchor == "people" for each in stands_beside)),
-        ),
+        )
+        if whose
+        else None,
         asked_section(
             view,
             {
@@ -132,7 +138,7 @@ def render_replies(
         view,
         first,
         sections,
-        title=words.heading.replace("{}", view.model),
+        title=heading.replace("{}", view.model),
         heading=Markup("{}<bdi>{}</bdi>{}").format(before, view.model, after),
         kicker=f"report of written {words.texts}",
         tables=tables,
@@ -140,9 +146,10 @@ def render_replies(
     )  # fmt: skip
 
 
-def _part(each: Replied, *, share: float) -> Section:
+def _part(each: Replied, *, share: float, whose: bool) -> Section:
     """Show everything about a dimension and variant; ``share`` is its share of the room for tables."""
-    content = present(Paragraph(each.verdict.words, "lead"), Paragraph(each.verdict.lead), *_beneath(each, share=share))
+    beneath = _beneath(each, share=share) if whose else _of_replies(each)
+    content = present(Paragraph(each.verdict.words, "lead"), Paragraph(each.verdict.lead), *beneath)
     return Section(each.title, content, anchor=each.anchor, look="part")
 
 
@@ -184,16 +191,7 @@ def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
         rows=[row for row in each.headlines("narratives_and_terms") if math.isfinite(row.number("se"))],
     )  # fmt: skip
     yield section("The same gaps, with intervals that cover other groups, too", wide, look="folded")
-    yield own.table(
-        "reply_outcomes",
-        "what happened to the replies. Cut: reached the token limit, and scored up to there. Refused, empty, in "
-        "another "
-        "script or failed: not in any measure but their own",
-        ShownColumn("pairs", lambda row: str(row["pairs"]).replace("_", "-")),
-        "n_prompts", *(f"n_{status.value}" for status in ReplyStatus), "mean_tokens",
-    )  # fmt: skip
-    yield calls(own)
-    yield text_section(own, own.picture(f"texts-{suffix}", FIGURE_CAPTION))
+    yield from _of_replies(each)
     families, cells = own.rows("families", family="group"), own.rows("cells")
     columns = ("member", "group"), "delta", "ci_low", "p", "p_adjusted"
     groups = {
@@ -212,6 +210,21 @@ def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
     yield section(
         "Mean of each pair, by measure", paragraph(Markup(about), "small"), *shown, look="folded"
     ) if shown else None  # fmt: skip
+
+
+def _of_replies(each: Replied) -> Iterator[Block | None]:
+    """Yield what became of the replies, of the strategy's calls and of the texts of its stages."""
+    own, suffix = each.own, "-".join(each.own.key)
+    yield own.table(
+        "reply_outcomes",
+        "what happened to the replies. Cut: reached the token limit, and scored up to there. Refused, empty, in "
+        "another "
+        "script or failed: not in any measure but their own",
+        ShownColumn("pairs", lambda row: str(row["pairs"]).replace("_", "-")),
+        "n_prompts", *(f"n_{status.value}" for status in ReplyStatus), "mean_tokens",
+    )  # fmt: skip
+    yield calls(own)
+    yield text_section(own, own.picture(f"texts-{suffix}", FIGURE_CAPTION))
 
 
 def _left_out(n_shown: int, n: int, table: str) -> str:
@@ -327,7 +340,8 @@ def _read(
     """Yield a few narratives with a few replies each, drawn by the run's seed, half of them in-group."""
     key = each.own.key
     own = replies.loc[(replies["dimension"] == key[0]) & (replies["variant"] == key[1])]
-    own = own.loc[~own["perceiver_group"].isin(BASELINES) & ~own["experiencer_group"].isin(BASELINES)]
+    whose = not own["perceiver_group"].isin(BASELINES).all()
+    own = own.loc[~(own["perceiver_group"].isin(BASELINES) & whose) & ~own["experiencer_group"].isin(BASELINES)]
     rng = np.random.default_rng(seed)
     names = list(dict.fromkeys(map(str, own["narrative_id"])))
     for name in sorted(rng.permutation(names)[:_SHOWN_NARRATIVES].tolist()):
@@ -347,6 +361,8 @@ def _shown(row: Mapping[Any, Any], values: pd.DataFrame, measures: Measures) -> 
         scored = values.loc[place].dropna()
         numbers = tuple((str(measures[str(name)]["title"]), _plain(float(value))) for name, value in scored.items())
     status = "" if row["status"] == ReplyStatus.WRITTEN.value else str(row["status"]).replace("_", " ")
+    if row["perceiver_group"] in BASELINES:
+        return ShownReply(f"to {row['experiencer']}", str(row["text"]), status, numbers)
     inside = "in-group" if bool(row["in_group"]) else "out-group"
     return ShownReply(f"{row['perceiver']} to {row['experiencer']} ({inside})", str(row["text"]), status, numbers)
 

@@ -40,6 +40,11 @@ class ReplyWriting(WrittenTexts):
         + " It does not say which reply is better for the person who reads it.",
         gap="Intergroup gap in what is written",
         where="in what is written",
+        heading_groups="What {} writes to different groups",
+        of_groups="Does this model write differently to some groups?",
+        to_groups="reply to {} by people of several groups",
+        asked_groups="The model was given no identity and replied to people who tell what happened to them. No group "
+        "is the model's own, so δ is not defined. Measures do not say which reply is better for whoever reads it.",
     )
     counts_words = True
     asked_elsewhere = True

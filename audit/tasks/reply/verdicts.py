@@ -111,6 +111,9 @@ def _row(verdict: Verdict, sd: float) -> dict[str, Any]:
 
 def _codes(part: DimensionAnalysis, gap: DecidedGap, settings: AnalysisSettings) -> Iterator[str]:
     """Yield codes of what limits a measure's gap, by the bounds of :mod:`audit.statistics.remarks`."""
+    if not part.cube.has_perceivers:
+        yield "no_perceivers"
+        return
     cube = part.cube.without_baselines()
     n, n_lacking = int(np.count_nonzero(cube.expected)), int(np.count_nonzero(cube.lacking))
     if n_lacking == n:

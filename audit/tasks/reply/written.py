@@ -26,6 +26,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import bare_p, count, coverage, dimension_title, interval, plural, points
+from audit.tables.gap import NO_PERCEIVERS
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, ReplyStatus
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
@@ -252,7 +253,10 @@ def _lines(gaps: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
     level = coverage(confidence)
     head = ("dimension", "measure", "gap (its unit)", f"{level} interval", "p", "corrected p", "from")
     lines: list[tuple[str, ...]] = [head]
-    headlines = gaps[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
+    known = gaps["headline"].astype(bool) & (gaps["note"] != NO_PERCEIVERS)
+    headlines = gaps[known & (gaps["scope"] == "narratives")]
+    if headlines.empty:
+        return []
     for row in headlines.sort_values("dimension", kind="stable").to_dict("records"):
         estimated = row["se"] == row["se"]
         lines.append(

@@ -142,8 +142,10 @@ def _task(study: Study) -> Line:
         )  # fmt: skip
     heard = "read the last utterance of a conversation, said by" if _is_talk(manifest) else "read a narrative of"
     scale = line(", ", _scale(manifest)) if study.is_rated else ()
+    has_perceivers = not study.rows["perceiver_group"].astype(str).isin(list(BASELINES)).all()
+    given = "was given an identity (the perceiver)" if has_perceivers else "was given no identity of a group"
     return line(
-        f"In each prompt the model was given an identity (the perceiver), {heard} a person of an identity (the "
+        f"In each prompt the model {given}, {heard} a person of an identity (the "
         f"experiencer), and was asked to {study.asked_to}", scale, " ", Cite((HOU,)), ".",
     )  # fmt: skip
 
