@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from audit.asking.plan import make_plan
 from audit.errors import ConfigError
 from audit.runs.prompts import PromptsAsked
 from stimuli.errors import StimulusError
-from stimuli.identities import EARLIER_TURN, NO_PERSONA, Identity, load_dimensions, load_placebos
+from stimuli.identities import EARLIER_TURN, NO_PERSONA, Identity, load_dimensions, load_placebos, packs
 from stimuli.prompts import DeployedVariant, Scale, as_template, read_system_prompt
 
 HOSTILE = (
@@ -64,6 +65,10 @@ def test_every_packaged_identity_can_be_told_by_a_user():
             for each in dimension.experiencers:
                 assert each.is_baseline or each.said.startswith(("I ", "My ")), each
                 assert each.is_baseline or each.said.endswith("."), each
+    for name in packs():
+        [dimension] = load_dimensions("geneva", names=[name], perceivers=False, disclosed=True, unspecified=False)
+        for each in dimension.experiencers:
+            assert re.fullmatch(r"(I(?! am a person )|My) .*\.", each.said), each
     for dimension in load_placebos(["trivial", "invented_1"], n_terms=2, seed=0, perceivers=False, disclosed=True):
         assert all(each.said.startswith(("I ", "My ")) for each in dimension.experiencers)
 

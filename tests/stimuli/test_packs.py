@@ -30,7 +30,8 @@ NAMES = (
 )  # fmt: skip
 PACKS = {name: load_dimensions("six-groups", names=[name])[0] for name in NAMES}
 TERMS = [(name, each) for name, pack in PACKS.items() for each in pack.experiencers]
-TEMPLATES = sorted(p.stem for p in (conf_folder() / "prompt").glob("*.yaml") if p.stem not in ("base", "published"))
+NO_TEMPLATES = ("base", "deployed", "published")  # tests/stimuli/test_deployed_prompts.py reads what users say
+TEMPLATES = sorted(p.stem for p in (conf_folder() / "prompt").glob("*.yaml") if p.stem not in NO_TEMPLATES)
 LOST = Narrative(
     "lost", "sad", EmotionWords("sadness", "sad"), "I lost a key.", "I lost a key.", "The person lost a key."
 )
