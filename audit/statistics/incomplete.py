@@ -112,7 +112,9 @@ def rating_weights(valid: BoolArray, weights: FloatArray, levels: IntArray | Non
     solved = weights @ inverse
     there = np.where(valid, solved, 0.0)
     n_each = _in_level(valid, levels)
-    return np.where(valid & (n_each > 1), there - _in_level(there, levels) / np.maximum(n_each, 1), 0.0)
+    centred = there - _in_level(there, levels) / np.maximum(n_each, 1)
+    found: FloatArray = np.where(valid & (n_each > 1), centred, 0.0)
+    return found
 
 
 def _in_level(values: npt.NDArray[Any], levels: IntArray | None) -> npt.NDArray[Any]:
@@ -127,7 +129,8 @@ def _together(n_cells: int, levels: IntArray | None) -> FloatArray:
     """Mark the pairs that share a level, shape (C, C)."""
     if levels is None:
         return np.ones((n_cells, n_cells))
-    return (levels[:, None] == levels).astype(np.float64)
+    together: FloatArray = (levels[:, None] == levels).astype(np.float64)
+    return together
 
 
 def _by_pairs(
