@@ -65,7 +65,7 @@ _NOT_OF_DISPARITY: Final = frozenset({"noise_floor"})
 
 
 @dataclass(frozen=True, eq=False)
-class _View:
+class _RatedView:
     """The ratings of one view: those who are compared in columns, those over whom it is averaged in rows."""
 
     side: str
@@ -148,7 +148,7 @@ class _View:
         return np.repeat(np.arange(len(self.of_rows)), len(self.of_columns))
 
 
-def _views(cube: NarrativeCube) -> Iterator[_View]:
+def _views(cube: NarrativeCube) -> Iterator[_RatedView]:
     """Yield the views that a cube with baselines allows."""
     perceivers, experiencers = (
         np.array(list(each), dtype=object) for each in (cube.perceiver_groups, cube.experiencer_groups)
@@ -175,12 +175,12 @@ def _views(cube: NarrativeCube) -> Iterator[_View]:
         names = (
             (asked.experiencers, kept.experiencers) if side == "experiencer" else (asked.perceivers, kept.perceivers)
         )
-        view = _View(side, name, kept, tuple(each for each in names[0] if each not in names[1]), against)
+        view = _RatedView(side, name, kept, tuple(each for each in names[0] if each not in names[1]), against)
         if len(view.groups) >= (1 if against else 2) and (not against or against in view.of_columns):
             yield view
 
 
-def _of_terms(view: _View) -> FloatArray:
+def _of_terms(view: _RatedView) -> FloatArray:
     """Weights, shape (T, C), of each term less the mean of the other groups' means, or less the baseline."""
     rows = []
     for column, group in enumerate(view.of_columns):
@@ -206,7 +206,7 @@ class _Spread:
 class GroupDisparity:
     """The disparity of one group in one view, and what is needed to decide about it."""
 
-    view: _View = field(repr=False)
+    view: _RatedView = field(repr=False)
     group: str
     member: FamilyMember
     scopes: Mapping[str, GapEstimate | NotEstimableError]  # by scope; the narrow one is there if there is an estimate
@@ -241,10 +241,10 @@ class GroupDisparity:
 
 
 @dataclass(frozen=True, eq=False)
-class _Estimated:
+class _ViewEstimates:
     """All disparities of one view."""
 
-    view: _View
+    view: _RatedView
     groups: tuple[GroupDisparity, ...]
     terms: tuple[FamilyMember, ...]  # one a column, the baseline left out
     within: _Spread | NotEstimableError  # of terms within groups
@@ -252,7 +252,7 @@ class _Estimated:
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class _DisparityPlan:
     """How the disparities of one dimension and variant are estimated."""
 
     outcome: Outcome
@@ -274,14 +274,16 @@ class _Plan:
         adjusted, size = adjust_p(p, method="Holm")
         return np.minimum(adjusted * self.n_outcomes, 1.0), size * self.n_outcomes
 
-    def estimated(self, labels: Mapping[str, _Spread]) -> Iterator[_Estimated]:
+    def estimated(self, labels: Mapping[str, _Spread]) -> Iterator[_ViewEstimates]:
         """Estimate every view; ``labels`` is what invented groups differ by, by view."""
         wordings = wording_cubes(self.prompts, dimension=self.cube.dimension, variant=self.cube.variant, baselines=True)
         by_wording = [{(each.side, each.name): each for each in _views(own)} for own in wordings.values()]
         for view in _views(self.cube):
             yield self._of_view(view, labels, [each.get((view.side, view.name)) for each in by_wording])
 
-    def _of_view(self, view: _View, labels: Mapping[str, _Spread], wordings: Sequence[_View | None]) -> _Estimated:
+    def _of_view(
+        self, view: _RatedView, labels: Mapping[str, _Spread], wordings: Sequence[_RatedView | None]
+    ) -> _ViewEstimates:
         of_groups = view.contrasts @ view.members
         of_terms = _of_terms(view)
         units = attempt(lambda: self._units(view))
@@ -306,10 +308,10 @@ class _Plan:
                 self._of_group(view, place, name, self._over(narrow), within, float(shares or 0.0), of_labels, wordings)
             )
         groups = self._with_extreme(view, groups, units, within, of_labels)
-        return _Estimated(view, tuple(groups), tuple(map(self._over, found[n:m])), within, of_labels)
+        return _ViewEstimates(view, tuple(groups), tuple(map(self._over, found[n:m])), within, of_labels)
 
     def _with_extreme(
-        self, view: _View, groups: Sequence[GroupDisparity], units: _Units | NotEstimableError,
+        self, view: _RatedView, groups: Sequence[GroupDisparity], units: _Units | NotEstimableError,
         within: _Spread | NotEstimableError, labels: _Spread | NotEstimableError,
     ) -> list[GroupDisparity]:  # fmt: skip
         """Add to each group its disparity without the group that differs most.
@@ -342,7 +344,7 @@ class _Plan:
             )
         return made
 
-    def _units(self, view: _View) -> _Units:
+    def _units(self, view: _RatedView) -> _Units:
         """Divide the terms of each group by their stems; NotEstimableError if a group does not have two."""
         if view.side != "experiencer":
             raise NotEstimableError("it is of experiencers alone")
@@ -358,8 +360,8 @@ class _Plan:
         return replace(member, estimate=estimate, note="; ".join(filter(None, (member.note, note))))
 
     def _of_group(
-        self, view: _View, place: int, name: str, narrow: FamilyMember, within: _Spread | NotEstimableError,
-        share_of_terms: float, labels: _Spread | NotEstimableError, wordings: Sequence[_View | None],
+        self, view: _RatedView, place: int, name: str, narrow: FamilyMember, within: _Spread | NotEstimableError,
+        share_of_terms: float, labels: _Spread | NotEstimableError, wordings: Sequence[_RatedView | None],
     ) -> GroupDisparity:  # fmt: skip
         estimate = narrow.estimate
         if estimate is None:
@@ -383,7 +385,7 @@ class _Plan:
             return spread
         return with_variance(estimate, spread.variance * share, spread.df, confidence=self.confidence)
 
-    def _over_wordings(self, view: _View, group: str, wordings: Sequence[_View | None]) -> GapEstimate:
+    def _over_wordings(self, view: _RatedView, group: str, wordings: Sequence[_RatedView | None]) -> GapEstimate:
         """Estimate a group's disparity for any such wordings of the prompt."""
         row_of = {name: row for row, name in enumerate(view.cube.narrative_ids)}
         own = np.full((len(row_of), len(wordings)), np.nan)
@@ -401,7 +403,7 @@ class _Plan:
         return crossed_over_wordings(own, confidence=self.confidence, n_answers=n_answers).estimate
 
     def _worst(
-        self, view: _View, weights: FloatArray, estimate: GapEstimate
+        self, view: _RatedView, weights: FloatArray, estimate: GapEstimate
     ) -> tuple[GapEstimate, GapEstimate] | NotEstimableError | None:
         """Return the estimate with every missing rating where it makes the disparity lowest, and highest.
 
@@ -460,7 +462,7 @@ class _Units:
     shares: FloatArray  # shape (K,): what the mean of each group has of the variance of units; 0 for the baseline
 
     @classmethod
-    def of(cls, view: _View, stems: Mapping[str, str]) -> _Units:
+    def of(cls, view: _RatedView, stems: Mapping[str, str]) -> _Units:
         """Divide the terms; NotEstimableError if a group has one unit, or it is not stated how many."""
         deviations, df, shares = [], 0, np.zeros(len(view.members))
         for group in sorted(view.groups):  # in any order of rows the same group is named
@@ -511,9 +513,9 @@ def _variance(found: Sequence[FamilyMember], df: float, *, scale: float = 1.0) -
     return _Spread(max(0.0, float((d**2 - se**2).sum()) / df), float(df))
 
 
-def _labels_of(invented: Sequence[_Estimated]) -> Mapping[str, _Spread]:
+def _labels_of(invented: Sequence[_ViewEstimates]) -> Mapping[str, _Spread]:
     """Return, by view, what labels of invented groups differ by, over all sets of them."""
-    by_view: defaultdict[str, list[_Estimated]] = defaultdict(list)
+    by_view: defaultdict[str, list[_ViewEstimates]] = defaultdict(list)
     for each in invented:
         if each.view.side == "experiencer" and not each.view.against:
             by_view[each.view.name].append(each)
@@ -536,7 +538,7 @@ def _labels_of(invented: Sequence[_Estimated]) -> Mapping[str, _Spread]:
     return found
 
 
-def _off(view: _View, weights: FloatArray) -> float:
+def _off(view: _RatedView, weights: FloatArray) -> float:
     """How far a disparity could be off because ratings are known within bounds, in its unit; NaN without bounds."""
     cube = view.cube
     if cube.off is None or np.isnan(cube.off).all():
@@ -549,7 +551,7 @@ def _off(view: _View, weights: FloatArray) -> float:
     return float((np.abs(each) * off.reshape(each.shape)).sum())
 
 
-def _own_of_narratives(view: _View, belongs: BoolArray, contrasts: FloatArray) -> FloatArray:
+def _own_of_narratives(view: _RatedView, belongs: BoolArray, contrasts: FloatArray) -> FloatArray:
     """Return contrasts of each narrative by its own ratings, shape (M, N); NaN where they do not determine it.
 
     ``belongs``, shape (K, C), marks the columns of each of K parts, groups or terms, ``contrasts``, shape (M, K), weigh
@@ -598,12 +600,12 @@ def disparity_rows(
     outcome = found.parts[0].outcome if found.parts else None
     if outcome is None:
         return
-    by_variant: defaultdict[str, list[_Estimated]] = defaultdict(list)
-    invented: list[tuple[_Plan, list[_Estimated]]] = []
+    by_variant: defaultdict[str, list[_ViewEstimates]] = defaultdict(list)
+    invented: list[tuple[_DisparityPlan, list[_ViewEstimates]]] = []
     for dimension, variant, own in split_ratings(found.prompts):
         if dimension in told.placebo:
             cube = told.cube_of(own, dimension=dimension, variant=variant, baselines=True)
-            plan = _Plan(
+            plan = _DisparityPlan(
                 outcome,
                 cube,
                 own,
@@ -620,7 +622,7 @@ def disparity_rows(
     labels = {variant: _labels_of(made) for variant, made in by_variant.items()}
     for part in found.parts:
         cube = part.cube
-        plan = _Plan(
+        plan = _DisparityPlan(
             outcome,
             cube,
             part.prompts,
@@ -637,7 +639,7 @@ def disparity_rows(
             yield from _rows_of(plan, each)
 
 
-def _rows_of(plan: _Plan, estimated: _Estimated) -> Iterator[dict[str, Any]]:
+def _rows_of(plan: _DisparityPlan, estimated: _ViewEstimates) -> Iterator[dict[str, Any]]:
     """Yield the rows of one view: its groups in every scope, their terms, and the test of all groups."""
     view, cube = estimated.view, plan.cube
     known: dict[str, Any] = plan.outcome.named(
@@ -688,7 +690,9 @@ def _p(estimate: GapEstimate | NotEstimableError | None) -> float:
     return estimate.p if isinstance(estimate, GapEstimate) else _NAN
 
 
-def _numbers(member: FamilyMember, estimate: GapEstimate | NotEstimableError | None, plan: _Plan) -> dict[str, Any]:
+def _numbers(
+    member: FamilyMember, estimate: GapEstimate | NotEstimableError | None, plan: _DisparityPlan
+) -> dict[str, Any]:
     """Return the columns of an estimate; an error is a note."""
     row = {"estimator": member.estimator, "n_pairs": member.n_pairs, "note": member.note}
     if not isinstance(estimate, GapEstimate):
@@ -735,7 +739,7 @@ def _without_extreme(each: GroupDisparity, scope: str) -> dict[str, Any]:
             "without_high": made.ci_high}  # fmt: skip
 
 
-def _sd_of_terms(view: _View, terms: Sequence[FamilyMember], group: str) -> float:
+def _sd_of_terms(view: _RatedView, terms: Sequence[FamilyMember], group: str) -> float:
     """Return the standard deviation (n − 1) of a group's terms; NaN with one term."""
     of = [own for own in view.of_columns if own != view.against]
     own = [member.estimate for member, each in zip(terms, of, strict=True) if each == group]
@@ -743,7 +747,7 @@ def _sd_of_terms(view: _View, terms: Sequence[FamilyMember], group: str) -> floa
     return float(np.std(known, ddof=1)) if len(known) == len(own) > 1 else _NAN
 
 
-def _of_all(plan: _Plan, estimated: _Estimated, spreads: Sequence[float]) -> dict[str, Any]:
+def _of_all(plan: _DisparityPlan, estimated: _ViewEstimates, spreads: Sequence[float]) -> dict[str, Any]:
     """Test all groups of a view at once."""
     view = estimated.view
     row: dict[str, Any] = {}
@@ -773,7 +777,7 @@ def _of_all(plan: _Plan, estimated: _Estimated, spreads: Sequence[float]) -> dic
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _GroupAnswer:
     """What the data decide about one group."""
 
     scope: str
@@ -783,7 +787,7 @@ class _Answer:
     supported_margin: float
 
 
-def _decided(plan: _Plan, estimated: _Estimated) -> dict[str, _Answer]:
+def _decided(plan: _DisparityPlan, estimated: _ViewEstimates) -> dict[str, _GroupAnswer]:
     """Decide about each group of a view."""
     back = tuple(_held_back(plan, estimated.view))
     adjusted: dict[str, dict[str, float]] = {}
@@ -797,13 +801,17 @@ def _decided(plan: _Plan, estimated: _Estimated) -> dict[str, _Answer]:
 
 
 def _answer(
-    plan: _Plan, estimated: _Estimated, each: GroupDisparity, p_adjusted: Mapping[str, float], back: tuple[str, ...]
-) -> _Answer:
+    plan: _DisparityPlan,
+    estimated: _ViewEstimates,
+    each: GroupDisparity,
+    p_adjusted: Mapping[str, float],
+    back: tuple[str, ...],
+) -> _GroupAnswer:
     alpha, narrow = plan.settings.alpha, each.narrow
     scope = next((name for name in (TERMS, LABELS) if isinstance(each.scopes.get(name), GapEstimate)), NARRATIVES)
     made = each.scopes.get(scope)
     if narrow is None or not isinstance(made, GapEstimate) or not made.se > 0:
-        return _Answer(scope, "no_estimate", "", back, _NAN)
+        return _GroupAnswer(scope, "no_estimate", "", back, _NAN)
     if narrow.n_narratives < FEW_NARRATIVES:
         back = ("few_narratives", *back)
     said: list[str] = []
@@ -818,22 +826,24 @@ def _answer(
         if worded is not None and not _leaves_out_zero(worded, sign):
             said.append("these_wordings")
         if back or against:
-            return _Answer(scope, "undecided", "", (*back, *against, *said), _supported(plan, each, scope, back))
+            return _GroupAnswer(scope, "undecided", "", (*back, *against, *said), _supported(plan, each, scope, back))
         if len(estimated.groups) == 2 and not estimated.view.against:
             said.append("two_groups")
         rest = each.without_extreme.get(scope)
         if isinstance(rest, GapEstimate) and not _leaves_out_zero(rest, sign):
-            return _Answer(scope, "not_shown", "", ("bystander", *said), _supported(plan, each, scope, back))
+            return _GroupAnswer(scope, "not_shown", "", ("bystander", *said), _supported(plan, each, scope, back))
         code, claim = "lower" if sign < 0 else "higher", "words" if scope == NARRATIVES else "group"
-        return _Answer(scope, code, claim, tuple(said), _supported(plan, each, scope, back))
+        return _GroupAnswer(scope, code, claim, tuple(said), _supported(plan, each, scope, back))
     if made.p <= alpha:
         said.append("not_corrected")
     elif p_adjusted[NARRATIVES] <= alpha:
         said.append(wider)
-    return _Answer(scope, "undecided" if back else "not_shown", "", (*back, *said), _supported(plan, each, scope, back))
+    return _GroupAnswer(
+        scope, "undecided" if back else "not_shown", "", (*back, *said), _supported(plan, each, scope, back)
+    )
 
 
-def _held_back(plan: _Plan, view: _View) -> Iterator[str]:
+def _held_back(plan: _DisparityPlan, view: _RatedView) -> Iterator[str]:
     """Yield the codes of what keeps every group of a view from being judged."""
     n, n_lacking = int(np.count_nonzero(view.cube.expected)), int(np.count_nonzero(view.cube.lacking))
     if are_many_missing(n_lacking, n):
@@ -851,7 +861,7 @@ def _held_back(plan: _Plan, view: _View) -> Iterator[str]:
         yield "beyond_scale"
 
 
-def _speaks_against(plan: _Plan, each: GroupDisparity, scope: str, sign: float) -> Iterator[str]:
+def _speaks_against(plan: _DisparityPlan, each: GroupDisparity, scope: str, sign: float) -> Iterator[str]:
     """Yield what a disparity that is shown cannot answer."""
     made = each.scopes[scope]
     assert isinstance(made, GapEstimate)
@@ -872,7 +882,7 @@ def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool
     return made.ci_low > 0 if sign > 0 else made.ci_high < 0
 
 
-def _supported(plan: _Plan, each: GroupDisparity, scope: str, back: tuple[str, ...]) -> float:
+def _supported(plan: _DisparityPlan, each: GroupDisparity, scope: str, back: tuple[str, ...]) -> float:
     """Return the smallest margin that a disparity is shown to lie within; NaN if nothing is ruled out.
 
     It includes narratives with a large one that were not drawn, as the margin of an average gap does.
