@@ -1,7 +1,7 @@
 """empathy-audit: measures whether a model that speaks as one group feels less with another.
 
-The public names are :func:`run`, :func:`open_run`, :func:`compare` and :func:`empathy_gap`, what they return, and
-:class:`AuditError`, which all that a user can mend is raised as. docs/python.md shows them at work.
+The public names are :func:`run`, :func:`open_run`, :func:`compare`, :func:`empathy_gap` and :func:`disparity`, what
+they return, and :class:`AuditError`, which all that a user can mend is raised as. docs/python.md shows them at work.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from audit.api import Run as Run
     from audit.api import Tables as Tables
     from audit.api import compare as compare
+    from audit.api import disparity as disparity
     from audit.api import empathy_gap as empathy_gap
     from audit.api import open_run as open_run
     from audit.api import run as run
 
-__all__ = ["AuditError", "Compared", "Gap", "Run", "Tables", "compare", "empathy_gap", "open_run", "run"]
+__all__ = ["AuditError", "Compared", "Gap", "Run", "Tables", "compare", "disparity", "empathy_gap", "open_run", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The public names of ``audit``: run an audit, open a run, compare runs, and δ of ratings in a DataFrame.
+"""The public names of ``audit``: run an audit, open a run, compare runs, and δ or disparity of ratings in a DataFrame.
 
 All of them do what the command of the same purpose does, by the same functions; :mod:`audit` imports them when they are
 first asked for, so that ``import audit`` stays instant.
@@ -22,6 +22,7 @@ from audit.runs.derived import derived_table, has_table, place_of, tables_of
 from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
 from audit.tables.stages import GIVEN, STAGES
+from stimuli.identities import NO_PERSONA, UNSPECIFIED
 
 if TYPE_CHECKING:
     from audit.configuration.analysis_settings import AnalysisSettings
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 _GROUPS: Final = ("perceiver_group", "experiencer_group")
 _HEADLINE: Final = (
     "outcome", "dimension", "variant", "delta", "ci_low", "ci_high", "p", "n_narratives", "n_answers", "note",
+)  # fmt: skip
+_DECIDING: Final = (
+    "outcome", "dimension", "variant", "view", "group", "scope", "disparity", "ci_low", "ci_high", "p_adjusted",
+    "share_lower", "n_narratives", "n_answers", "n_terms", "code", "claim", "limits", "note",
 )  # fmt: skip
 
 
@@ -113,6 +118,31 @@ class Run:
     def headline(self) -> pd.DataFrame:
         """δ with its interval: a row for each dimension and variant, and of replies for each measure."""
         return _headline(self.tables["gap"])
+
+    @property
+    def disparity(self) -> pd.DataFrame:
+        """Who is rated lower by everybody: the rows of ``disparity`` that decide, one for each group in each view.
+
+        Raises
+        ------
+        StoreError
+            If the run has no such table: an earlier version analysed it, or its task has none.
+
+        Examples
+        --------
+        >>> import audit
+        >>> run = audit.open_run("reports/mine")  # doctest: +SKIP
+        >>> run.disparity[["view", "group", "disparity", "code", "claim"]]  # doctest: +SKIP
+        """
+        from audit.tasks.limits import disparities_as_they_hold
+
+        if "disparity" not in self.tables or self.tables["disparity"].empty:
+            again = report_command(self.path)
+            raise StoreError(
+                f"{self.path} has no table of disparities: this version of empathy-audit has not analysed it, or no "
+                f"two groups were rated; `{again}` analyses it again"
+            )
+        return _deciding(disparities_as_they_hold(self.tables["disparity"], self.manifest))
 
     @cached_property
     def figures(self) -> Mapping[str, Any]:
@@ -598,6 +628,81 @@ def empathy_gap(
     >>> 2 < gap.delta < 6
     True
     """
+    return _analysed(ratings, _groups_of(ratings, groups), low, high, missing, seed, statistics)
+
+
+def disparity(
+    ratings: pd.DataFrame,
+    groups: Mapping[str, str] | pd.DataFrame | None = None,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    missing: Sequence[float | str] = (),
+    **statistics: Any,
+) -> pd.DataFrame:
+    """Say which groups are rated lower or higher by everybody, of ratings that another tool collected.
+
+    Parameters
+    ----------
+    ratings
+        As of :func:`empathy_gap`; without a column ``perceiver`` there is no persona, and nobody's side to take.
+        Not modified.
+    groups, low, high, missing
+        As of :func:`empathy_gap`. With a column ``stem`` the terms of a group that share no stem count as different
+        words of it, which tell a group from its words.
+    **statistics
+        Settings of the analysis, e.g. ``missing_shift=10`` or ``confidence=0.9``.
+
+    Returns
+    -------
+    DataFrame
+        The rows of ``disparity.csv`` that decide, one for each group in each ``view``: ``disparity`` in points, the
+        group's mean less the mean of the other groups' means, with its interval, p corrected for the groups (Holm),
+        the share of narratives in which the group is lower, and the answer in ``code``, ``claim`` and ``limits``.
+        ``empathy_gap(...).tables["disparity"]`` has all rows and columns.
+
+    Raises
+    ------
+    ConfigError
+        As of :func:`empathy_gap`.
+
+    Examples
+    --------
+    A model that rates one group 20 points lower, whoever looks, has a δ of 0:
+
+    >>> import pandas as pd, audit
+    >>> terms = {"a Hindu": "Hindu", "a Muslim": "Muslim", "a Sikh": "Sikh"}
+    >>> rows = [
+    ...     (p, e, k, 60 - 20 * (e == "a Muslim") + (7 * k + 3 * len(p) * len(e)) % 5)
+    ...     for p in terms for e in terms for k in range(24)
+    ... ]
+    >>> ratings = pd.DataFrame(rows, columns=["perceiver", "experiencer", "narrative_id", "rating"])
+    >>> found = audit.disparity(ratings, terms, low=0, high=100).set_index("group")
+    >>> found.loc["Muslim", ["code", "claim", "limits"]].tolist()
+    ['lower', 'words', 'one_term']
+    >>> -21 < found.loc["Muslim", "disparity"] < -19
+    True
+    """
+    if "perceiver" in ratings:
+        given = _groups_of(ratings, groups)
+    else:
+        nobody = {"perceiver": NO_PERSONA, "perceiver_group": UNSPECIFIED}
+        given = _groups_of(ratings.assign(**nobody), groups)
+        if not (given["term"] == NO_PERSONA).any():
+            row = dict.fromkeys(given.columns, "") | {"term": NO_PERSONA, "group": UNSPECIFIED}
+            scopes = given["dimension"].unique() if "dimension" in given else [""]
+            rows = [row | ({"dimension": scope} if scope else {}) for scope in scopes]
+            given = pd.concat([given, pd.DataFrame(rows)], ignore_index=True)
+        ratings = ratings.assign(perceiver=NO_PERSONA)
+    found = _analysed(ratings, given, low, high, missing, 0, statistics)
+    return _deciding(found.tables["disparity"])
+
+
+def _analysed(
+    ratings: pd.DataFrame, groups: pd.DataFrame, low: float | None, high: float | None,
+    missing: Sequence[float | str], seed: int, statistics: Mapping[str, Any],
+) -> Gap:  # fmt: skip
+    """Read ratings of another tool from memory, and analyse them."""
     from audit.configuration.schema import load_statistics
     from audit.runs.outside import read_outside
     from audit.statistics.analysis import analyse
@@ -608,7 +713,7 @@ def empathy_gap(
     with tempfile.TemporaryDirectory() as place:
         files = {"ratings": Path(place) / "ratings.csv", "groups": Path(place) / "groups.csv"}
         ratings.to_csv(files["ratings"], index=False)
-        _groups_of(ratings, groups).to_csv(files["groups"], index=False)
+        groups.to_csv(files["groups"], index=False)
         try:
             read = read_outside(files["ratings"], files["groups"], low=low, high=high, missing=missing)
         except (ConfigError, StoreError) as error:
@@ -628,6 +733,11 @@ def empathy_gap(
         narratives=read.narratives,
     )
     return Gap(analysis.tables, analysis.remarks, (read.low, read.high), settings)
+
+
+def _deciding(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of ``disparity`` that decide, in the columns that say what was found."""
+    return table.loc[table["headline"].astype(bool), list(_DECIDING)].reset_index(drop=True)
 
 
 def _headline(gap: pd.DataFrame) -> pd.DataFrame:
@@ -656,4 +766,4 @@ def _groups_of(ratings: pd.DataFrame, groups: Mapping[str, str] | pd.DataFrame |
     return pd.concat(sides).drop_duplicates()
 
 
-__all__ = ["AuditError", "Compared", "Gap", "Run", "Tables", "compare", "empathy_gap", "open_run", "run"]
+__all__ = ["AuditError", "Compared", "Gap", "Run", "Tables", "compare", "disparity", "empathy_gap", "open_run", "run"]

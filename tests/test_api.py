@@ -33,7 +33,7 @@ def rated(*, gap=3.0, n=12, seed=0):
 
 def test_the_public_names_are_these_and_each_says_what_it_is():
     assert set(audit.__all__) == set(api.__all__) == {
-        "AuditError", "Compared", "Gap", "Run", "Tables", "compare", "empathy_gap", "open_run", "run",
+        "AuditError", "Compared", "Gap", "Run", "Tables", "compare", "disparity", "empathy_gap", "open_run", "run",
     }  # fmt: skip
     for name in audit.__all__:
         assert inspect.getdoc(getattr(audit, name)), name

@@ -10,8 +10,8 @@ from test_planted_strategy import GAP, SHRINKS, Scripted
 
 from audit.runs.store import RunFolder
 
-OF_ALL_PROMPTS = {"controls"}
-"""The table that may name a set of invented groups."""
+OF_ALL_PROMPTS = {"controls", "disparity"}
+"""The tables that may name a set of invented groups."""
 
 
 command = command_fixture("controlled", Scripted)
@@ -42,7 +42,7 @@ def folder_of(runs, strategy):
 
 
 @pytest.mark.parametrize("strategy", ["none", "two-stage"])
-def test_invented_groups_are_asked_and_are_in_the_table_of_controls_alone(runs, strategy):
+def test_invented_groups_are_asked_and_are_in_the_tables_of_controls_and_disparities_alone(runs, strategy):
     run = folder_of(runs, strategy)
     with RunFolder(run) as folder:
         manifest = folder.read_manifest()

@@ -396,7 +396,7 @@ class _EstimationPlan:
             return moved(found.estimate, -half), moved(found.estimate, half)
 
         def at(toward: int) -> GapEstimate:
-            filled = [_filled(each, toward * (w if place == 0 else -w), self.scale)
+            filled = [with_missing_filled(each, toward * (w if place == 0 else -w), self.scale)
                       for place, (each, w) in enumerate(zip(cubes, signs, strict=True))]  # fmt: skip
             return estimate(filled[0], dict(zip(self.placebos, filled[1:], strict=True)) or None).estimate
 
@@ -424,7 +424,7 @@ def moved(estimate: GapEstimate, by: float) -> GapEstimate:
     )  # fmt: skip
 
 
-def _filled(cube: NarrativeCube, weights: FloatArray, scale: tuple[float, float]) -> NarrativeCube:
+def with_missing_filled(cube: NarrativeCube, weights: FloatArray, scale: tuple[float, float]) -> NarrativeCube:
     """Fill missing ratings with the upper end of the scale where weights are positive, with the lower end elsewhere.
 
     Without a scale, the ends are the lowest and the highest number in the cube.

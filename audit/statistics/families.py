@@ -23,7 +23,7 @@ from audit.statistics.headline import headline_gap
 from audit.statistics.incomplete import cell_contrasts
 from audit.statistics.member_contrasts import changes_of_others, weights_against_rest
 from audit.statistics.own_groups import MIN_GROUPS_OF_OWN_GAPS, own_group_weights
-from audit.statistics.ratings import UNSPECIFIED, FloatArray
+from audit.statistics.ratings import UNSPECIFIED, FloatArray, IntArray
 from audit.tables.gap import FAMILIES
 from audit.tables.shared import OUTCOME
 
@@ -42,7 +42,7 @@ _UNDETERMINED: Final = (
 
 
 @dataclass(frozen=True)
-class _Member:
+class FamilyMember:
     """One contrast of a family, or the note that says why there is none; and how it differs from the others."""
 
     estimate: GapEstimate | None = None
@@ -159,7 +159,7 @@ def adjust_p(p: npt.ArrayLike, *, method: Method) -> tuple[FloatArray, int]:
 def _rows(
     cube: NarrativeCube,
     family: str,
-    members: Mapping[tuple[str, str], _Member],
+    members: Mapping[tuple[str, str], FamilyMember],
     *,
     confidence: float,
     method: Method = "Holm",
@@ -203,7 +203,7 @@ def _rows(
         yield {column: row[column] for column in FAMILIES.without(*OUTCOME)}
 
 
-def _change(member: _Member) -> dict[str, float]:
+def _change(member: FamilyMember) -> dict[str, float]:
     """How a member differs from the mean of the others, by column of ``FAMILIES``; NaN without others."""
     if member.estimate is None or member.change is None:
         return dict.fromkeys(_CHANGE, float("nan"))
@@ -212,7 +212,7 @@ def _change(member: _Member) -> dict[str, float]:
     return dict(zip(_CHANGE, (rest, change.delta, change.se, change.p), strict=True))
 
 
-def _over(member: _Member, over: Over) -> _Member:
+def _over(member: FamilyMember, over: Over) -> FamilyMember:
     if member.change is not None and not member.change.not_estimable:
         member = replace(member, change=over(member.change)[0])
     if member.estimate is None or member.estimate.not_estimable:
@@ -276,7 +276,7 @@ def _pair_families(
         members = _levels(compared, _closeness(compared, clusters), confidence=confidence)
         if known:
             of_cluster = [against_others([own == cluster for own in cluster_of]) for cluster in known]
-            members += _estimate(compared.y, np.stack(of_cluster), confidence=confidence)
+            members += estimate_contrasts(compared.y, np.stack(of_cluster), confidence=confidence)
         names_of = ["same cluster", "same group", *known]
         yield from _rows(compared, "cluster", _named(names_of, members), confidence=confidence, over=over)
 
@@ -297,7 +297,7 @@ def _pair_weights(compared: NarrativeCube, pair: Set[str]) -> FloatArray:
     return weights
 
 
-def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], _Member]:
+def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], FamilyMember]:
     """Each group's own gap; of two groups, the gap of their pair for both."""
     groups = tuple(dict.fromkeys(compared.perceiver_groups))
     if len(groups) < MIN_GROUPS_OF_OWN_GAPS:
@@ -308,7 +308,7 @@ def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str
         weights = perceivers[:, :, None] * experiencers[:, None, :] / 2
         if compared.nuisance is not None:
             weights = _pair_weights(compared, set(groups))[None]
-        [member] = _estimate(compared.y, weights, confidence=confidence)
+        [member] = estimate_contrasts(compared.y, weights, confidence=confidence)
         noted = replace(member, note="; ".join(filter(None, (member.note, TWO_GROUPS))))
         return _named(groups, [noted] * len(groups))
     weights = _own_weights(compared, groups)
@@ -335,26 +335,28 @@ def own_group_gaps(compared: NarrativeCube, *, confidence: float, only: str | No
         return {}
     if only is not None:
         groups = tuple(dict.fromkeys(compared.perceiver_groups))
-        [member] = _estimate(compared.y, _own_weights(compared, groups)[[groups.index(only)]], confidence=confidence)
+        [member] = estimate_contrasts(
+            compared.y, _own_weights(compared, groups)[[groups.index(only)]], confidence=confidence
+        )
         return {} if member.estimate is None else {only: member.estimate}
     members = _own_groups(compared, confidence=confidence)
     return {name: member.estimate for (name, _), member in members.items() if member.estimate is not None}
 
 
-def _estimate_with_rest(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[_Member]:
-    """Contrasts as by :func:`_estimate`, each with its difference from the mean of the others that can be estimated."""
-    members = _estimate(y, weights, confidence=confidence)
+def _estimate_with_rest(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[FamilyMember]:
+    """Contrasts by weights, each with its difference from the mean of the others that can be estimated."""
+    members = estimate_contrasts(y, weights, confidence=confidence)
     there = [place for place, member in enumerate(members) if member.estimate is not None]
     if len(there) > 1:
-        changes = _estimate(y, weights_against_rest(weights[there]), confidence=confidence)
+        changes = estimate_contrasts(y, weights_against_rest(weights[there]), confidence=confidence)
         for place, change in zip(there, changes, strict=True):
             members[place] = replace(members[place], change=change.estimate)
     return members
 
 
 def _with_changes_of_others(
-    members: dict[tuple[str, str], _Member], *, confidence: float
-) -> dict[tuple[str, str], _Member]:
+    members: dict[tuple[str, str], FamilyMember], *, confidence: float
+) -> dict[tuple[str, str], FamilyMember]:
     """Give each emotion its difference from the other emotions, which have other narratives."""
     estimates = {key: member.estimate for key, member in members.items() if member.estimate is not None}
     changes = changes_of_others(estimates, confidence=confidence)
@@ -385,27 +387,27 @@ def _closeness(compared: NarrativeCube, clusters: Mapping[str, str]) -> npt.NDAr
     )
 
 
-def _levels(compared: NarrativeCube, level: npt.NDArray[np.int64], *, confidence: float) -> list[_Member]:
+def _levels(compared: NarrativeCube, level: npt.NDArray[np.int64], *, confidence: float) -> list[FamilyMember]:
     """Contrast each level from 1 with level 0, beside perceiver and experiencer effects."""
     levels = degree_columns(level)
     try:
         weights = column_weights(levels if compared.nuisance is None else np.concatenate([compared.nuisance, levels]))
     except NotEstimableError:
-        return [_Member(note=_UNDETERMINED)] * int(level.max())
+        return [FamilyMember(note=_UNDETERMINED)] * int(level.max())
     weights = weights[-len(levels) :]
     # The pseudo-inverse leaves dust where a weight is 0, and a missing rating there must not cost the narrative.
     weights[np.abs(weights) < _DUST] = 0.0
-    return _estimate(compared.y, weights, confidence=confidence)
+    return estimate_contrasts(compared.y, weights, confidence=confidence)
 
 
-def _uplift(cube: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], _Member]:
+def _uplift(cube: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], FamilyMember]:
     """Split δ in two parts, each against the unspecified perceiver."""
     names = "in-group uplift", "out-group dampening"
     compared = cube.without_baselines()
     try:
         w = in_group_weights(compared)
     except NotEstimableError as error:
-        return _named(names, [_Member(note=str(error))] * 2)
+        return _named(names, [FamilyMember(note=str(error))] * 2)
     identities = np.ix_(
         np.arange(2), np.flatnonzero(~cube.baseline_perceiver), np.flatnonzero(~cube.baseline_experiencer)
     )
@@ -413,17 +415,17 @@ def _uplift(cube: NarrativeCube, *, confidence: float) -> dict[tuple[str, str], 
     weights[identities] = np.where(compared.in_group, w, 0.0), np.where(compared.in_group, 0.0, w)
     weights[:, cube.perceiver_groups.index(UNSPECIFIED)] = -weights.sum(axis=1)
     weights[np.abs(weights) < _DUST] = 0.0
-    return _named(names, _estimate(cube.y, weights, confidence=confidence))
+    return _named(names, estimate_contrasts(cube.y, weights, confidence=confidence))
 
 
-def _named(names: Iterable[str], members: Iterable[_Member]) -> dict[tuple[str, str], _Member]:
+def _named(names: Iterable[str], members: Iterable[FamilyMember]) -> dict[tuple[str, str], FamilyMember]:
     """Members that have no partner, by name."""
     return {(name, ""): member for name, member in zip(names, members, strict=True)}
 
 
 def _of_narratives(
     compared: NarrativeCube, labels: Sequence[str], *, confidence: float
-) -> dict[tuple[str, str], _Member]:
+) -> dict[tuple[str, str], FamilyMember]:
     """δ within the narratives of each label; empty for one label. Narratives without a label are left out."""
     names = [name for name in dict.fromkeys(labels) if name]
     members = {}
@@ -433,27 +435,30 @@ def _of_narratives(
         try:
             headline = headline_gap(part, confidence=confidence)
         except NotEstimableError as error:
-            members[name, ""] = _Member(note=str(error))
+            members[name, ""] = FamilyMember(note=str(error))
             continue
         n_pairs = int(np.count_nonzero((~np.isnan(part.y)).any(axis=0)))
-        members[name, ""] = _Member(headline.among(chosen), n_pairs, note=headline.not_estimable)
+        members[name, ""] = FamilyMember(headline.among(chosen), n_pairs, note=headline.not_estimable)
     return members
 
 
-def _of_experiencers(compared: NarrativeCube, chosen: Sequence[bool], *, confidence: float) -> _Member:
+def _of_experiencers(compared: NarrativeCube, chosen: Sequence[bool], *, confidence: float) -> FamilyMember:
     """δ of the chosen experiencers."""
     part = compared.select(np.ones(len(compared.perceivers), dtype=bool), np.array(chosen))
     try:
         estimate = headline_gap(part, confidence=confidence)
     except NotEstimableError as error:
-        return _Member(note=str(error))
-    return _Member(estimate, int(np.count_nonzero((~np.isnan(part.y)).any(axis=0))), note=estimate.not_estimable)
+        return FamilyMember(note=str(error))
+    return FamilyMember(estimate, int(np.count_nonzero((~np.isnan(part.y)).any(axis=0))), note=estimate.not_estimable)
 
 
-def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[_Member]:
+def estimate_contrasts(
+    y: FloatArray, weights: FloatArray, *, confidence: float, levels: IntArray | None = None
+) -> list[FamilyMember]:
     """Contrasts by weights, shape (M, P, E): narrative by narrative, or from all valid ratings where one is missing.
 
-    Weights of NaN mark a contrast that the pairs do not determine.
+    Weights of NaN mark a contrast that the pairs do not determine. ``levels``, shape (P · E,), is as of
+    :func:`~audit.statistics.incomplete.cell_contrasts`.
     """
     ratings, determined = y.reshape(len(y), -1), ~np.asarray(np.isnan(weights).any(axis=(1, 2)))
     w = np.where(determined[:, None, None], weights, 0.0).reshape(len(weights), -1)
@@ -464,22 +469,22 @@ def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[
     largest = max(float(filled.max(initial=0.0)), -float(filled.min(initial=0.0)))
     rounding = needed.sum(axis=1) * EPSILON * np.abs(w).sum(axis=1) * largest
     contrasts[np.abs(contrasts) <= rounding[:, None]] = 0.0
-    of_cells = cell_contrasts(ratings, w[incomplete]) if incomplete.any() else None
+    of_cells = cell_contrasts(ratings, w[incomplete], levels) if incomplete.any() else None
     rows = np.cumsum(incomplete) - 1
     n_answers = needed @ np.count_nonzero(~missing, axis=0)
     members = []
     for m, n_pairs in enumerate(needed.sum(axis=1).tolist()):
         estimator = "contrast" if of_cells is None or not incomplete[m] else "pairs"
         if not determined[m]:
-            members.append(_Member(note=_UNDETERMINED))
+            members.append(FamilyMember(note=_UNDETERMINED))
         elif of_cells is None or not incomplete[m]:
             estimate = summarise_contrasts(
                 contrasts[m], rounding=float(rounding[m]), confidence=confidence, n_answers=int(n_answers[m])
             )
-            members.append(_Member(estimate, n_pairs, estimator, estimate.not_estimable))
+            members.append(FamilyMember(estimate, n_pairs, estimator, estimate.not_estimable))
         elif np.isnan(of_cells.delta[rows[m]]):
             reason = f"the ratings of the {n_pairs} pairs of identities that it needs do not determine it"
-            members.append(_Member(n_pairs=n_pairs, estimator=estimator, note=reason))
+            members.append(FamilyMember(n_pairs=n_pairs, estimator=estimator, note=reason))
         else:
             estimate = of_cells.estimate(
                 rows[m],
@@ -487,5 +492,5 @@ def _estimate(y: FloatArray, weights: FloatArray, *, confidence: float) -> list[
                 confidence=confidence,
                 n_answers=int(n_answers[m]),
             )
-            members.append(_Member(estimate, n_pairs, estimator, estimate.not_estimable))
+            members.append(FamilyMember(estimate, n_pairs, estimator, estimate.not_estimable))
     return members

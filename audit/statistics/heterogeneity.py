@@ -117,11 +117,11 @@ def between_groups(gaps: Mapping[str, GapEstimate], *, rng: np.random.Generator,
     if np.ptp(changes, axis=1).max() <= _ROUNDING * np.abs(contrasts).max():
         return _untested(k, "all narratives have the same differences between groups: there is nothing to test by")
     if n >= _PER_GROUP * k:
-        return _hotelling(changes)
+        return hotelling(changes)
     return _by_signs(changes, rng=rng, n_permutations=n_permutations)
 
 
-def _hotelling(changes: FloatArray) -> dict[str, Any]:
+def hotelling(changes: FloatArray) -> dict[str, Any]:
     """Hotelling's T² as an F; changes between K groups, shape (K, N), have K − 1 degrees of freedom at most."""
     n = changes.shape[1]
     covariance = np.cov(changes)

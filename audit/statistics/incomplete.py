@@ -6,9 +6,10 @@ A contrast that needs many pairs finds hardly a narrative complete in all of the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.clustered import Clustered, clustered, summed_up
@@ -49,10 +50,12 @@ class CellContrasts:
         )
 
 
-def cell_contrasts(y: FloatArray, weights: FloatArray) -> CellContrasts:
+def cell_contrasts(y: FloatArray, weights: FloatArray, levels: IntArray | None = None) -> CellContrasts:
     """Estimate contrasts of the effects of pairs by least squares on effects of narratives and of all pairs.
 
-    ``y`` has shape (N, C), in points, NaN where missing; ``weights`` has shape (M, C), and each row sums to 0.
+    ``y`` has shape (N, C), in points, NaN where missing; ``weights`` has shape (M, C), and each row sums to 0. With
+    ``levels``, shape (C,), whole numbers from 0, each narrative has a level of its own for the pairs of each number,
+    such as those of one perceiver; each row of weights then sums to 0 over each of them.
 
     Notes
     -----
@@ -68,45 +71,71 @@ def cell_contrasts(y: FloatArray, weights: FloatArray) -> CellContrasts:
     1.5·10⁹, the same with the leverage 1/n_c of a pair's n_c ratings in place of the exact one: with h = w'M⁺ and
     β_c = h_c √(n_c/(n_c − 1)), the sum is of (Σ_c β_c e_ic)², g_ij = δ_ij [Σ_c β_c² o_ic − (Σ_c β_c o_ic)²/n_i] − Σ_c
     β_c² o_ic o_jc / n_c. On complete ratings both are the plain t-test.
+
+    With ``levels`` the model is y_ic = α_il + μ_c + ε_ic, l the level of pair c: L_i, n_i and the means over a
+    narrative's ratings are then of the ratings of one level.
     """
-    inverse, effects, residuals = _two_way(y)
+    inverse, effects, residuals = _two_way(y, levels)
     valid = ~np.isnan(y)
-    n_each = valid.sum(axis=1)
-    o = np.where(n_each[:, None] > 1, valid, False).astype(np.float64)
+    n_each = _in_level(valid, levels)
+    o = np.where(n_each > 1, valid, False).astype(np.float64)
     used = o.any(axis=1)
     solved = weights @ inverse  # h = w' M⁺
     contrasts = weights @ effects
-    system = np.diag(o.sum(axis=0)) - (o / np.maximum(n_each, 1)[:, None]).T @ o
+    together = _together(y.shape[1], levels)
+    system = np.diag(o.sum(axis=0)) - ((o / np.maximum(n_each, 1)).T @ o) * together
     reach = np.abs(weights).sum(axis=1, keepdims=True)
     estimable = np.asarray((np.abs(solved @ system - weights) <= 1e-7 * reach).all(axis=1))
     by_narrative = np.where(used, contrasts[:, None] + np.count_nonzero(used) * (solved @ residuals.T), np.nan)
     n_informative = ((weights != 0).astype(np.float32) @ o.T.astype(np.float32) > 0).sum(axis=1)
     n, n_cells = int(np.count_nonzero(used)), y.shape[1]
     if n <= _EXACT_NARRATIVES and n * n_cells**3 <= _EXACT:
-        grams = -o[used][:, :, None] * (o[used] / n_each[used][:, None])[:, None]
+        grams = -o[used][:, :, None] * (o[used] / np.maximum(n_each[used], 1))[:, None]
+        if levels is not None:
+            grams *= together
         grams[:, np.arange(n_cells), np.arange(n_cells)] += o[used]
         spread = clustered(grams, residuals[used], inverse, weights)
     else:
-        spread = _by_pairs(o, residuals, solved, truth=(solved * weights).sum(axis=1))
+        spread = _by_pairs(o, residuals, solved, levels, truth=(solved * weights).sum(axis=1))
     for values in (contrasts, by_narrative, *spread):
         values[~estimable] = np.nan
     return CellContrasts(contrasts, spread.se, spread.df, by_narrative, n_informative)
 
 
-def rating_weights(valid: BoolArray, weights: FloatArray) -> FloatArray:
+def rating_weights(valid: BoolArray, weights: FloatArray, levels: IntArray | None = None) -> FloatArray:
     """Weights of the ratings themselves, shape (N, C), in a contrast of :func:`cell_contrasts`.
 
     With h = w'M⁺ the rating of narrative i in pair c has h_c − Σ_c' h_c' o_ic'/n_i, and 0 where there is none.
-    ``valid`` has shape (N, C); ``weights`` has shape (C,) and sums to 0.
+    ``valid`` has shape (N, C); ``weights`` has shape (C,) and sums to 0; ``levels`` is as there.
     """
-    inverse, _, _ = _two_way(np.where(valid, 0.0, np.nan))
+    inverse, _, _ = _two_way(np.where(valid, 0.0, np.nan), levels)
     solved = weights @ inverse
     there = np.where(valid, solved, 0.0)
-    n_each = valid.sum(axis=1, keepdims=True)
-    return np.where(valid & (n_each > 1), there - there.sum(axis=1, keepdims=True) / np.maximum(n_each, 1), 0.0)
+    n_each = _in_level(valid, levels)
+    centred = there - _in_level(there, levels) / np.maximum(n_each, 1)
+    found: FloatArray = np.where(valid & (n_each > 1), centred, 0.0)
+    return found
 
 
-def _by_pairs(o: FloatArray, residuals: FloatArray, solved: FloatArray, *, truth: FloatArray) -> Clustered:
+def _in_level(values: npt.NDArray[Any], levels: IntArray | None) -> npt.NDArray[Any]:
+    """Sum up a narrative's values, shape (N, C), over the pairs of one level: shape (N, 1), or (N, C) with levels."""
+    if levels is None:
+        return np.asarray(values.sum(axis=1, keepdims=True))
+    sums = np.stack([values[:, levels == level].sum(axis=1) for level in range(int(levels.max()) + 1)], axis=1)
+    return np.asarray(sums[:, levels])
+
+
+def _together(n_cells: int, levels: IntArray | None) -> FloatArray:
+    """Mark the pairs that share a level, shape (C, C)."""
+    if levels is None:
+        return np.ones((n_cells, n_cells))
+    together: FloatArray = (levels[:, None] == levels).astype(np.float64)
+    return together
+
+
+def _by_pairs(
+    o: FloatArray, residuals: FloatArray, solved: FloatArray, levels: IntArray | None, *, truth: FloatArray
+) -> Clustered:
     """CR2 with the leverage of a rating among those of its pair."""
     n_each = o.sum(axis=0)
     several = n_each > 1
@@ -114,7 +143,11 @@ def _by_pairs(o: FloatArray, residuals: FloatArray, solved: FloatArray, *, truth
     squares = ((residuals @ beta.T) ** 2).sum(axis=0)
     own = beta**2
     shared = own / np.maximum(n_each, 1)
-    of_narrative = o @ own.T - (o @ beta.T) ** 2 / np.maximum(o.sum(axis=1), 1)[:, None]
+    of_narrative = o @ own.T
+    for level in range(1 if levels is None else int(levels.max()) + 1):
+        inside = slice(None) if levels is None else levels == level
+        part = o[:, inside]
+        of_narrative -= (part @ beta[:, inside].T) ** 2 / np.maximum(part.sum(axis=1), 1)[:, None]
     lost = o @ shared.T
     together = (o.T @ o) ** 2
     spread = (of_narrative**2 - 2 * of_narrative * lost).sum(axis=0) + ((shared @ together) * shared).sum(axis=1)
@@ -129,23 +162,23 @@ class _TwoWay(NamedTuple):
     residuals: FloatArray
 
 
-def _two_way(y: FloatArray) -> _TwoWay:
+def _two_way(y: FloatArray, levels: IntArray | None = None) -> _TwoWay:
     """Fit ratings, shape (N, C), NaN where missing; narratives with one rating say nothing and have residuals of 0."""
     valid = ~np.isnan(y)
-    n = valid.sum(axis=1)
+    n = _in_level(valid, levels)
     informative: BoolArray = n > 1
     share = np.where(informative, 1 / np.maximum(n, 1), 0.0)
     centre = float(y[valid].mean()) if valid.any() else 0.0
-    o = (valid & informative[:, None]).astype(np.float64)
+    o = (valid & informative).astype(np.float64)
     filled = np.where(o > 0, y - centre, 0.0)
-    system = np.diag(o.sum(axis=0)) - (o * share[:, None]).T @ o
+    system = np.diag(o.sum(axis=0)) - ((o * share).T @ o) * _together(y.shape[1], levels)
     values, vectors = np.linalg.eigh(system)
     kept = values > 1e-9 * max(float(values[-1]), 1e-300)
     basis = vectors[:, kept]
     inverse: FloatArray = (basis / values[kept]) @ basis.T
-    effects = inverse @ (filled - o * (filled.sum(axis=1) * share)[:, None]).sum(axis=0)
+    effects = inverse @ (filled - o * (_in_level(filled, levels) * share)).sum(axis=0)
     residuals = np.where(o > 0, filled - effects, 0.0)
-    residuals -= o * (residuals.sum(axis=1) * share)[:, None]
+    residuals -= o * (_in_level(residuals, levels) * share)
     return _TwoWay(inverse, effects, residuals)
 
 

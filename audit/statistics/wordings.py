@@ -23,13 +23,15 @@ from audit.tables.formatting import plural
 _NUMBERS: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_answers")
 
 
-def wording_cubes(part: pd.DataFrame, *, dimension: str, variant: str) -> dict[int, NarrativeCube]:
+def wording_cubes(
+    part: pd.DataFrame, *, dimension: str, variant: str, baselines: bool = False
+) -> dict[int, NarrativeCube]:
     """Build a cube for each wording of compacted ratings, the original first; empty if there is one wording."""
     wordings = part["wording"].to_numpy()
     found = np.unique(wordings).tolist()
     return {
         wording: NarrativeCube.from_ratings(
-            part.iloc[np.flatnonzero(wordings == wording)], dimension=dimension, variant=variant
+            part.iloc[np.flatnonzero(wordings == wording)], dimension=dimension, variant=variant, baselines=baselines
         )
         for wording in (found if len(found) > 1 else ())
     }
@@ -55,6 +57,15 @@ MIN_WORDINGS: Final = 8
 
 def _too_few(n: int) -> str:
     return f"{plural(n, 'wording')} are too few to speak about others: that takes {MIN_WORDINGS}"
+
+
+def crossed_over_wordings(gaps: FloatArray, *, confidence: float, n_answers: int) -> Crossed:
+    """Cross narratives and wordings by :func:`~audit.statistics.crossed.crossed_gap`; of few there is no interval."""
+    crossed = crossed_gap(gaps, confidence=confidence, n_answers=n_answers)
+    n = gaps.shape[1]
+    if n >= MIN_WORDINGS:
+        return crossed
+    return replace(crossed, estimate=without_interval(crossed.estimate, _too_few(n)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +116,9 @@ class WordingGaps:
         complete = ~np.isnan(gaps).any(axis=1)
         crossed: Crossed | NotEstimableError
         try:
-            crossed = crossed_gap(gaps, confidence=confidence, n_answers=int(n_rated[complete].sum()))
+            crossed = crossed_over_wordings(gaps, confidence=confidence, n_answers=int(n_rated[complete].sum()))
         except NotEstimableError as error:
             crossed = error
-        else:
-            if len(cubes) < MIN_WORDINGS:
-                crossed = replace(crossed, estimate=without_interval(crossed.estimate, _too_few(len(cubes))))
         return cls(cube, estimates, gaps, crossed)
 
     def control(self, *, n_missing: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Final
 from audit.tables.base import by_name
 from audit.tables.cells import CELLS
 from audit.tables.controls import CONTROLS
+from audit.tables.disparity import DISPARITY
 from audit.tables.gap import FAMILIES, GAP
 from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS
 from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
@@ -15,9 +16,9 @@ from audit.tables.stages import CALLS, GIVEN, MARKED_WORDS, STAGE_TEXTS, STAGES
 from audit.tables.verdicts import VERDICTS
 
 REPLY_TABLES: Final = by_name(
-    VERDICTS, MEASURES, GAP, CONTROLS, FAMILIES, CELLS, REPLY_OUTCOMES, JUDGE_GAP, JUDGE_EFFECTS, EPITOME, AGREEMENT,
-    HUMAN_CORRELATIONS, RECOGNITION, RECOGNITION_LABELS, RECOGNITION_CONFUSION, RECOGNITION_CAUSES, CALLS, STAGE_TEXTS,
-    MARKED_WORDS,
+    VERDICTS, MEASURES, GAP, DISPARITY, CONTROLS, FAMILIES, CELLS, REPLY_OUTCOMES, JUDGE_GAP, JUDGE_EFFECTS, EPITOME,
+    AGREEMENT, HUMAN_CORRELATIONS, RECOGNITION, RECOGNITION_LABELS, RECOGNITION_CONFUSION, RECOGNITION_CAUSES, CALLS,
+    STAGE_TEXTS, MARKED_WORDS,
 )  # fmt: skip
 """The tables derived from a run of replies."""
 

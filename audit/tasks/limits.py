@@ -15,6 +15,7 @@ import pandas as pd
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.deciding_estimate import Place
+from audit.statistics.disparity import with_limits
 from audit.statistics.elicitation import elicitation_tables
 from audit.statistics.manipulation import codes_of, manipulation_rows, response_of
 from audit.statistics.ratings import BASELINES
@@ -48,6 +49,12 @@ def verdicts_as_they_hold(verdicts: pd.DataFrame, manifest: Manifest) -> pd.Data
     limited = ((row, Verdict.of_row(row).limited(codes).row()) for row in known)
     rows = [row | {name: value for name, value in now.items() if name in row} for row, now in limited]
     return pd.DataFrame(rows, columns=verdicts.columns, index=verdicts.index)
+
+
+def disparities_as_they_hold(disparity: pd.DataFrame, manifest: Manifest) -> pd.DataFrame:
+    """Update a run's published answers on groups likewise."""
+    codes = frozenset(limits_of_folder(manifest))
+    return with_limits(disparity, Limits(codes)) if codes and len(disparity) else disparity
 
 
 def limits_of_folder(manifest: Manifest) -> Iterator[str]:

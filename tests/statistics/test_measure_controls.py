@@ -75,10 +75,15 @@ def test_of_a_measure_that_is_an_intensity_every_control_is_the_one_of_ratings(r
     pd.testing.assert_frame_equal(found[shared], wanted[shared], check_exact=True, check_dtype=False)
 
 
-def test_invented_groups_are_in_the_table_of_controls_alone():
+def test_invented_groups_are_in_the_table_of_controls_and_marked_in_that_of_disparities_alone():
     tables = tables_of(both(invented=1.0))
     for name, table in tables.items():
-        assert set(table["dimension"]) <= {"religion"}, name
+        real = table[~table["invented"]] if name == "disparity" else table
+        assert set(real["dimension"]) <= {"religion"}, name
+    invented = tables["disparity"].query("invented")
+    assert set(invented["dimension"]) == {"invented_1"}
+    assert not invented["headline"].any()
+    assert set(invented["code"]) == {""}
     sd = both(invented=1.0).query("dimension == 'religion'")["intensity"].std(ddof=1)
     row = headline(tables)
     assert row["delta_sd"] == pytest.approx(row["delta"] / sd)

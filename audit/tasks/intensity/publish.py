@@ -80,6 +80,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.average_gaps import judged_rows
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
+    from audit.statistics.disparity import with_limits
     from audit.statistics.elicitation import elicitation_tables
     from audit.statistics.ratings import groups_by_dimension, without_dimensions
     from audit.statistics.remarks import written_differs
@@ -179,8 +180,10 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *on_thoughts(stages, of_groups, manifest),
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
+    limits = _limits(codes_of_run(followed, manifest), remarks)
+    tables["disparity"] = with_limits(tables["disparity"], limits)
     judged, verdicts = analysis.averages.verdicts(
-        _limits(codes_of_run(followed, manifest), remarks),
+        limits,
         margin=settings.margin,
         refusal_margin=REFUSAL_MARGIN,
         response=told_response(followed),

@@ -13,6 +13,7 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
+from audit.statistics.disparity import disparity_rows, with_limits
 from audit.statistics.outcome import Outcome, OutcomeAnalysis, analyse_outcome, spread_of
 from audit.statistics.ratings import BASELINES, compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
@@ -20,14 +21,15 @@ from audit.statistics.status_counts import reply_outcome_rows
 from audit.statistics.verdict import Limits
 from audit.tables.cells import CELLS
 from audit.tables.controls import CONTROLS
+from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import count, either, plural, rate
 from audit.tables.gap import FAMILIES, GAP, WITHOUT_PERCEIVERS
 from audit.tables.ratings import Status
 from audit.tables.replies import REPLY_OUTCOMES, SCORED, ReplyStatus
 from audit.tables.verdicts import VERDICTS
-from audit.tasks.reply.verdicts import PEOPLE, measure_verdicts, measured_gaps
+from audit.tasks.reply.verdicts import PEOPLE, measure_verdicts, measured_gaps, scale_of
 
-_TABLES: Final = (VERDICTS, GAP, CONTROLS, FAMILIES, CELLS, REPLY_OUTCOMES)
+_TABLES: Final = (VERDICTS, GAP, DISPARITY, CONTROLS, FAMILIES, CELLS, REPLY_OUTCOMES)
 _IN_SD: Final = {"delta_sd": "delta", "sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
 _STATUS_OF: Final = {ReplyStatus.REFUSED: Status.REFUSED, ReplyStatus.FAILED: Status.FAILED}
 
@@ -73,6 +75,11 @@ def measure_tables(
         sd = spread_among(outcome, of_groups)
         rows["gap"] += gap_rows_of(found, sd)
         measured.append(measured_gaps(outcome, found, repetition=told, settings=settings, sd=sd))
+        scales = dict.fromkeys(map(str, replies["variant"].unique()), scale_of(outcome))
+        rows["disparity"] += disparity_rows(
+            found, scales=scales, settings=settings, repetition=told,
+            n_outcomes=sum(each.name.startswith(PEOPLE) == outcome.name.startswith(PEOPLE) for each in outcomes),
+        )  # fmt: skip
         for part in found.parts:
             rows["families"] += part.families(valence, clusters)
             rows["controls"] += part.controls()
@@ -83,7 +90,8 @@ def measure_tables(
     frames = [frame for frame in frames if len(frame)]
     made = {name: pd.DataFrame(own) for name, own in rows.items()}
     made |= {"cells": pd.concat(frames, ignore_index=True)} if frames else {}
-    return {table.name: pd.DataFrame(made.get(table.name), columns=list(table)) for table in _TABLES}
+    tables = {table.name: pd.DataFrame(made.get(table.name), columns=list(table)) for table in _TABLES}
+    return tables | {"disparity": with_limits(tables["disparity"], limits or Limits())}
 
 
 def analyse_outcomes(

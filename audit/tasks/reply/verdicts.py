@@ -39,6 +39,11 @@ PEOPLE: Final = "people_"  # prefix of the names of people's questions
 _NO_SCALE: Final = (float("-inf"), float("inf"))
 
 
+def scale_of(outcome: Outcome) -> tuple[float, float]:
+    """Return the two ends of a measure's scale; infinite without one."""
+    return _NO_SCALE if outcome.scale is None else outcome.scale
+
+
 @dataclass(frozen=True, eq=False)
 class MeasuredGaps:
     """The deciding gaps of one measure, the codes that limit each, and the measure's spread over texts."""
@@ -52,7 +57,7 @@ def measured_gaps(
     outcome: Outcome, found: OutcomeAnalysis, *, repetition: Repetition, settings: AnalysisSettings, sd: float
 ) -> MeasuredGaps:
     """Return a measure's deciding gap in each dimension and of their mean; ``sd`` is its SD over texts, or NaN."""
-    scale = _NO_SCALE if outcome.scale is None else outcome.scale
+    scale = scale_of(outcome)
     placebos = placebo_cubes(found.prompts, repetition)
     gaps: list[DecidedGap] = []
     codes: dict[Place, frozenset[str]] = {}
