@@ -22,7 +22,6 @@ from audit.runs.derived import derived_table, has_table, place_of, tables_of
 from audit.runs.ledger import check_made
 from audit.runs.manifest import Manifest
 from audit.tables.stages import GIVEN, STAGES
-from stimuli.identities import NO_PERSONA, UNSPECIFIED
 
 if TYPE_CHECKING:
     from audit.configuration.analysis_settings import AnalysisSettings
@@ -683,6 +682,8 @@ def disparity(
     >>> -21 < found.loc["Muslim", "disparity"] < -19
     True
     """
+    from audit.statistics.ratings import NO_PERSONA, UNSPECIFIED
+
     if "perceiver" in ratings:
         given = _groups_of(ratings, groups)
     else:

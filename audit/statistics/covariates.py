@@ -342,9 +342,10 @@ def _slope(
     confidence: float,
 ) -> Slope:
     """Estimate the slope over narratives, and say what limits it."""
-    [(estimate, n_pairs, note)] = estimate_contrasts(y, weights[None], confidence=confidence)
-    if estimate is None:
-        raise NotEstimableError(note)
+    [member] = estimate_contrasts(y, weights[None], confidence=confidence)
+    if member.estimate is None:
+        raise NotEstimableError(member.note)
+    estimate = member.estimate
     out = [group for group in every if group not in groups]
     notes = [
         f"left out, since a number is missing: {', '.join(out)}" if out else "",
@@ -352,13 +353,13 @@ def _slope(
         f"{bare_p(tested.p_least)}"
         if tested.is_exact
         else "",
-        note,
+        member.note,
     ]
     # Ratings that do not differ between groups would count as one more test.
     untested = estimate.delta == 0 and math.isnan(estimate.se)
     p = math.nan if untested else tested.p
     said = "; ".join(filter(None, notes))
-    return Slope(estimate, sd, p, tested.p_least, tested.n_permutations, groups, n_pairs, said)
+    return Slope(estimate, sd, p, tested.p_least, tested.n_permutations, groups, member.n_pairs, said)
 
 
 # --- In a user's formula ---------------------------------------------------------------------------------------------

@@ -221,14 +221,6 @@ def _over(member: FamilyMember, over: Over) -> FamilyMember:
     return replace(member, estimate=estimate, note="; ".join(filter(None, (member.note, note))))
 
 
-def estimate_contrasts(
-    y: FloatArray, weights: FloatArray, *, confidence: float
-) -> list[tuple[GapEstimate | None, int, str]]:
-    """Estimate contrasts by weights, shape (M, P, E), as those of a family; each with its pairs and a note."""
-    found = _estimate(y, weights, confidence=confidence)
-    return [(member.estimate, member.n_pairs, member.note) for member in found]
-
-
 def groups_are_in_groups(compared: NarrativeCube) -> bool:
     """Whether both sides have the same groups, and in-group means the same group."""
     perceiver_groups, experiencer_groups = (
