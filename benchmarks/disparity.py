@@ -12,7 +12,7 @@ interval over terms or labels that of the groups, which is 0, or with one group 
 - *omnibus*: data sets in which the test of all groups has p < .05, nothing planted and words alike, in %.
 - *found*: data sets in which the planted group is "lower"; *others*: in which another group is named.
 
-The table is that of docs/statistics.md. One core draws 5 to 20 data sets a second, of many pairs fewer.
+One core draws 5 to 20 data sets a second, of many pairs fewer.
 """
 
 from __future__ import annotations
