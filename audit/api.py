@@ -679,7 +679,7 @@ def disparity(
     >>> found = audit.disparity(ratings, terms, low=0, high=100).set_index("group")
     >>> found.loc["Muslim", ["code", "claim", "limits"]].tolist()
     ['lower', 'words', 'one_term']
-    >>> -21 < found.loc["Muslim", "disparity"] < -19
+    >>> bool(-21 < found.loc["Muslim", "disparity"] < -19)
     True
     """
     from audit.statistics.ratings import NO_PERSONA, UNSPECIFIED

@@ -204,9 +204,13 @@ def test_several_dimensions_have_no_one_gap():
 def test_the_page_on_python_shows_what_its_code_gives():
     page = (Path(__file__).parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
     code, shown = (page.split(fence)[1].split("```")[0] for fence in ("```python\n", "```text\n"))
-    names: dict[str, object] = {}
+    names = {}
     exec(code, names)
     assert repr(names["gap"]) == shown.strip()
+    exec(page.split("```python\n")[2].split("```")[0], names)
+    assert set(names["found"]["group"]) == {"Hindu", "Muslim", "Sikh"}
+    # In-group ratings are 3 higher in every column, so that no group is rated lower than the others.
+    assert names["found"]["disparity"].abs().max() < 1
 
 
 # --- Verified and gated -----------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ CALLED_FIRST = {
     "stimuli.rubrics": ("load_rubrics", "quoted"),
     "stimuli.stereotypes": ("load_stereotypes",),
     "stimuli.tables": ("check_unique", "find_delimiter"),
-    "audit.api": ("compare", "empathy_gap", "open_run", "run"),
+    "audit.api": ("compare", "disparity", "empathy_gap", "open_run", "run"),
     "audit.statistics.agreement": ("krippendorff_alpha",),
     "audit.statistics.classification": ("score_labels",),
     "audit.statistics.contrasts": ("column_weights", "sign_flip_p"),

@@ -550,7 +550,7 @@ def test_every_end_of_an_interval_in_points_says_how_far_it_can_lie():
     for name, described in [*TABLES.items(), *COMPARISON_TABLES.items()]:
         for column, declared in described.items():
             if name not in apart and ends.search(column) and declared.unit in ("points", "the row's unit"):
-                of_bounds = column.startswith("bound_") and name in ("gap", "controls")
+                of_bounds = column.startswith("bound_") and name in ("gap", "controls", "disparity")
                 assert of_bounds or declared.lengths, (name, column)
 
 

@@ -317,11 +317,15 @@ def test_group_echo_wording_and_invented_groups_come_out_where_they_were_put_in(
     assert controls.loc["placebo", "levels"] == 2
 
 
-def test_invented_groups_are_in_the_controls_and_in_no_other_table(echoing):
+def test_invented_groups_are_in_the_controls_and_marked_in_disparities_and_in_no_other_table(echoing):
     manifest = json.loads((echoing / "manifest.json").read_text())
     assert len(manifest["placebo"]) == 2
     for file in (echoing / "tables").glob("*.csv"):
         table = pd.read_csv(file)
+        if file.name == "disparity.csv":
+            assert set(table.loc[table["invented"], "dimension"]) == set(manifest["placebo"])
+            assert set(table.loc[table["headline"], "dimension"]) == {"fans"}
+            table = table.loc[~table["invented"]]
         if "dimension" in table and len(table):
             assert set(table["dimension"]) <= {"fans", "all"}, file.name
 

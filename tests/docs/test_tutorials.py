@@ -21,6 +21,7 @@ TUTORIALS = sorted(DOCS.glob("tutorial-*.md"))
 TRANSCRIPTS = sorted((DOCS / "transcripts").glob("*.txt"))
 EXECUTED = {
     ("python.md", 0): "tests/test_api.py",
+    ("python.md", 1): "tests/test_api.py",
     ("elsewhere.md", 0): "tests/test_answers.py",
     ("delta.md", 0): "tests/docs/test_tutorials.py",
 }
