@@ -150,7 +150,8 @@ class PromptVariant:
         for needed, where, found in shown:
             if not set(found) & set(needed):
                 choice = " or ".join(f"{{{name}}}" for name in needed)
-                raise StimulusError(f"prompt {self.name}: {where} lacks the placeholder {choice}")
+                remedy = "; an assistant's own system prompt goes with prompt=deployed" if where == "system" else ""
+                raise StimulusError(f"prompt {self.name}: {where} lacks the placeholder {choice}{remedy}")
 
     @property
     def emotion_fields(self) -> frozenset[str]:

@@ -257,6 +257,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run prompt=published", "prompt=published needs prompt.path"),
         ("run prompt=published prompt.path=nowhere.py", "prompt.path=nowhere.py is not a file"),
         ("run prompt.user=hello", "prompt origin: user lacks the placeholder {narrative}"),
+        ("run prompt.system=FILE", "lacks the placeholder {persona}; an assistant's own system prompt goes with"),
         ("run prompt.scale.high=-3", "low=0 and high=-3 must be whole numbers"),
         (
             "run --config-dir=nowhere",
