@@ -71,13 +71,14 @@ def covariate_rows(
 ) -> Iterator[dict[str, Any]]:
     """Estimate for each covariate how the gap changes with it; yields rows of ``COVARIATES``, unrounded.
 
-    Covariates of pairs are held against the out-group pairs, see :func:`pair_slope`; those of groups against each
+    Covariates of pairs are compared with the out-group pairs, see :func:`pair_slope`; those of groups against each
     group's own gap, see :func:`group_slope`. What cannot be estimated is a row of NaN with a note, and does not count
     in the family.
     """
     compared = cube.without_baselines()
     alpha = round(1 - confidence, 12)
     rows = []
+    own: GroupWeights = {}  # the same for all covariates
     for name in covariates.names:
         numbers = covariates.numbers(name, cube.dimension)
         rng = child_rng(seed, cube.dimension, cube.variant, f"covariate {name}")
@@ -91,7 +92,7 @@ def covariate_rows(
             if covariates.of_pairs:
                 found = pair_slope(compared, {(a, b): x for (a, b), x in numbers.items()}, **settings)
             else:
-                own = own_gap_weights(compared)
+                own = own or own_gap_weights(compared)
                 found = group_slope(compared.y, own, {group: x for (group,), x in numbers.items()}, **settings)
         except NotEstimableError as error:
             rows.append(row | {"note": str(error)})

@@ -25,11 +25,15 @@ _WIDEST: Final = 10.0  # standard error, in lengths of the scale, from which on 
 
 
 def end_shares(cube: NarrativeCube, *, low: float, high: float) -> tuple[float, float]:
-    """Return the shares of the ratings between identities at the lower and at the upper end; NaN without a rating.
+    """Return the shares of the ratings between identities at the lower and at the upper end; NaN without a rating."""
+    return shares_at_ends(cube.without_baselines().y, low=low, high=high)
+
+
+def shares_at_ends(y: FloatArray, *, low: float, high: float) -> tuple[float, float]:
+    """Return the shares of ratings at the lower and at the upper end, NaN where missing; NaN without a rating.
 
     A rating beyond an end, which some parsers accept, does not lie at it.
     """
-    y = cube.without_baselines().y
     rated = ~np.isnan(y)
     if not rated.any():
         return float("nan"), float("nan")

@@ -11,7 +11,7 @@ DISPARITY: Final = Table(
     "disparity",
     "how much higher or lower a group, or a term, is rated than the others, whoever perceives",
     {
-        "outcome": OUTCOME["outcome"].reworded("what δ is of", "what is held against the others"),
+        "outcome": OUTCOME["outcome"].reworded("what δ is of", "what is compared with the others"),
         "unit": OUTCOME["unit"],
         **KEYS,
         "side": word(

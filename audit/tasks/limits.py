@@ -15,7 +15,7 @@ import pandas as pd
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.deciding_estimate import Place
-from audit.statistics.disparity import with_limits
+from audit.statistics.disparity_answers import with_limits
 from audit.statistics.elicitation import elicitation_tables
 from audit.statistics.manipulation import codes_of, manipulation_rows, response_of
 from audit.statistics.ratings import BASELINES

@@ -20,7 +20,8 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
 from audit.statistics.crossed import crossed_gap
-from audit.statistics.disparity import disparity_rows, with_limits
+from audit.statistics.disparity import disparity_rows
+from audit.statistics.disparity_answers import with_limits
 from audit.statistics.incomplete import cell_contrasts, rating_weights
 from audit.statistics.outcome import INTENSITY, Outcome, analyse_outcome
 from audit.statistics.ratings import compact_ratings

@@ -80,7 +80,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.average_gaps import judged_rows
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
-    from audit.statistics.disparity import with_limits
+    from audit.statistics.disparity_answers import with_limits
     from audit.statistics.elicitation import elicitation_tables
     from audit.statistics.ratings import groups_by_dimension, without_dimensions
     from audit.statistics.remarks import written_differs

@@ -13,7 +13,8 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
-from audit.statistics.disparity import disparity_rows, with_limits
+from audit.statistics.disparity import disparity_rows
+from audit.statistics.disparity_answers import with_limits
 from audit.statistics.outcome import Outcome, OutcomeAnalysis, analyse_outcome, spread_of
 from audit.statistics.ratings import BASELINES, compact_ratings, without_dimensions
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
