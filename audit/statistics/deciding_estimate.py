@@ -47,7 +47,7 @@ from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import GroupScope, group_scope, widened
 from audit.tables.formatting import SAME
 
-Kind: TypeAlias = Literal["average", "emotion", "group", "refusals"]
+Kind: TypeAlias = Literal["average", "emotion", "group", "refusals", "disparity"]
 Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Scope: TypeAlias = Literal["groups", "pairs"]
 Made: TypeAlias = "GapEstimate | NotEstimableError"
@@ -74,7 +74,12 @@ class DecidedGap:
     why_pairs: str = ""  # why it speaks of these pairs of words alone; empty if it speaks of groups
     # by sample of groups, the estimate without each group, in points; empty if it speaks of pairs
     without: tuple[Mapping[str, float], ...] = ()
-    pair_variance: float = 0.0  # of a group's own gap, the part of its variance due to pairs, in squared points
+    # The part of its variance that narratives do not have, in squared points: of a group's own gap due to pairs, of a
+    # disparity due to terms or labels.
+    pair_variance: float = 0.0
+    # Of a disparity, codes of what keeps it from being judged, and of what keeps it from being one of the group.
+    held_back: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
     plain: GapEstimate | None = None  # the gap before invented groups' gap was taken off; None if none was
     # A second control, if there are two: the same words beyond invented groups, of the same emotion or group (of the
     # average, if the group's terms do not tell its own gap in the same words); or why it has no estimate.
@@ -91,6 +96,11 @@ class DecidedGap:
     def place(self) -> Place:
         """Dimension and variant, and the measure if there is one."""
         return (self.dimension, self.variant, *(() if self.outcome.rated else (self.outcome.name,)))
+
+    @property
+    def may_be_rare(self) -> bool:
+        """Whether a large one in a few narratives that were not drawn is reckoned with."""
+        return self.kind in ("average", "disparity")
 
     @property
     def n_narratives(self) -> int:
@@ -356,10 +366,9 @@ class _EstimationPlan:
 
     def _units(self, narrative_ids: tuple[Any, ...], made: GapEstimate) -> tuple[Any, ...]:
         """Return the units that an estimate has a gap for: narratives, or their conversations."""
-        if len(made.by_narrative) == len(narrative_ids):
-            return narrative_ids
-        unit_of = dict(zip(self.part.cube.narrative_ids, self.part.conversations, strict=True))
-        return tuple(dict.fromkeys(unit_of[name] for name in narrative_ids))
+        return units_of(
+            narrative_ids, made, dict(zip(self.part.cube.narrative_ids, self.part.conversations, strict=False))
+        )
 
     def _off(self, of: NarrativeCube, estimate: GapEstimate) -> float:
         """How far a gap, less invented groups', could be off in points because ratings are known within bounds."""
@@ -413,6 +422,13 @@ def _headline(part: DimensionAnalysis) -> tuple[GapEstimate, GroupScope] | None:
         return None
     scope = found.scopes[found.estimator]
     return None if isinstance(scope, NotEstimableError) else (found.headline, scope)
+
+
+def units_of(narrative_ids: Sequence[Any], made: GapEstimate, unit_of: Mapping[Any, str]) -> tuple[Any, ...]:
+    """Return the units that an estimate has a gap for: narratives, or their conversations."""
+    if len(made.by_narrative) == len(narrative_ids):
+        return tuple(narrative_ids)
+    return tuple(dict.fromkeys(unit_of[name] for name in narrative_ids))
 
 
 def moved(estimate: GapEstimate, by: float) -> GapEstimate:

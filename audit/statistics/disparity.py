@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +32,8 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
-from audit.statistics.disparity_answers import decide
+from audit.statistics.deciding_estimate import DecidedGap
+from audit.statistics.disparity_answers import decide, group_gaps
 from audit.statistics.disparity_estimates import (
     NARRATIVES,
     DisparityPlan,
@@ -47,7 +49,7 @@ from audit.statistics.heterogeneity import hotelling
 from audit.statistics.narrative_fits import Swept, pseudo_inverse
 from audit.statistics.outcome import OutcomeAnalysis
 from audit.statistics.ratings import BoolArray, FloatArray, split_ratings
-from audit.tables.disparity import DISPARITY
+from audit.tables.disparity import DISPARITY, deciding_view
 
 _NAN: Final = float("nan")
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_answers")
@@ -78,14 +80,44 @@ def disparity_rows(
     σ² = Σ (d_u² − se_u²) / Σ (units − 1), pooled over groups, is added to the variance of D for each of its terms, with
     no more degrees of freedom than the sum has. What invented groups differ by is added likewise.
     """
+    for plan, each in _estimated(found, scales, settings, repetition or Repetition(), n_outcomes):
+        yield from _rows_of(plan, each)
+
+
+def disparity_gaps(
+    found: OutcomeAnalysis,
+    *,
+    scales: Mapping[str, tuple[float, float]],  # the two ends of each variant's scale; infinite without a scale
+    settings: AnalysisSettings,
+    repetition: Repetition | None = None,
+) -> Iterator[DecidedGap]:
+    """Yield the disparity of each group of each dimension and variant, in the view that decides, as a gap."""
+    made: dict[tuple[str, str], dict[str, tuple[DisparityPlan, ViewEstimates]]] = {}
+    for plan, each in _estimated(found, scales, settings, repetition or Repetition(), 1):
+        if each.view.side == "experiencer" and not plan.invented:
+            made.setdefault((plan.cube.dimension, plan.cube.variant), {})[each.view.name] = plan, each
+    for views in made.values():
+        name = deciding_view(views)
+        if name:
+            yield from group_gaps(*views[name])
+
+
+def _estimated(
+    found: OutcomeAnalysis,
+    scales: Mapping[str, tuple[float, float]],
+    settings: AnalysisSettings,
+    told: Repetition,
+    n_outcomes: int,
+) -> Iterator[tuple[DisparityPlan, ViewEstimates]]:
+    """Yield all views, each with its plan: of dimensions and variants, then of sets of invented groups."""
     if not found.parts:
         return
-    told, first = repetition or Repetition(), found.parts[0]
+    first = found.parts[0]
 
-    def plan_of(cube: NarrativeCube, prompts: pd.DataFrame, *, invented: bool = False) -> DisparityPlan:
+    def plan_of(cube: NarrativeCube, prompts: pd.DataFrame, **known: Any) -> DisparityPlan:
         return DisparityPlan(
             first.outcome, cube, prompts, told.stems.get(cube.dimension, {}), scales[cube.variant], settings,
-            first.dependent, n_outcomes, invented,
+            first.dependent, n_outcomes, **known,
         )  # fmt: skip
 
     by_variant: defaultdict[str, list[ViewEstimates]] = defaultdict(list)
@@ -98,12 +130,12 @@ def disparity_rows(
             invented.append((plan, made))
     labels = {variant: spread_of_labels(made) for variant, made in by_variant.items()}
     for part in found.parts:
-        plan = plan_of(part.cube, part.prompts)
+        plan = plan_of(part.cube, part.prompts, conversations=part.conversations)
         for each in plan.estimated(labels.get(part.cube.variant, {})):
-            yield from _rows_of(plan, each)
+            yield plan, each
     for plan, made in invented:
         for each in made:
-            yield from _rows_of(plan, each)
+            yield plan, each
 
 
 def _rows_of(plan: DisparityPlan, estimated: ViewEstimates) -> Iterator[dict[str, Any]]:
@@ -114,11 +146,12 @@ def _rows_of(plan: DisparityPlan, estimated: ViewEstimates) -> Iterator[dict[str
         | {"dimension": cube.dimension, "variant": cube.variant, "side": view.side, "view": view.name,
            "member": "", "group": "", "invented": plan.invented, "scope": NARRATIVES, "headline": False,
            "estimator": "", "method": "Holm", "family_size": 0, "n_narratives": 0, "n_answers": 0, "n_pairs": 0,
-           "n_labels": 0, "extreme": "", "code": "", "claim": "", "limits": "", "note": ""}
+           "n_labels": 0, "extreme": "", "code": "", "claim": "", "size": "", "limits": "", "note": ""}
     )  # fmt: skip
     belongs = view.members > 0
     own = _own_of_narratives(view, belongs, view.contrasts)
     spreads = [_sd_of_terms(view, estimated.terms, name) for name in view.groups]
+    margin = plan.settings.margin if plan.outcome.rated and plan.settings.margin is not None else _NAN
     decided = decide(plan, estimated) if view.side == "experiencer" and not plan.invented else {}
     scopes = dict.fromkeys(scope for each in estimated.groups for scope in each.scopes) or {NARRATIVES: None}
     for scope in scopes:
@@ -137,8 +170,7 @@ def _rows_of(plan: DisparityPlan, estimated: ViewEstimates) -> Iterator[dict[str
                 found = estimated.labels
                 row |= {"labels_sd": found.sd, "labels_largest": found.largest, "n_labels": found.n}
             if answer is not None and scope == answer.scope:
-                row |= {"headline": True, "code": answer.code, "claim": answer.claim,
-                        "limits": "; ".join(answer.limits), "supported_margin": answer.supported_margin}  # fmt: skip
+                row |= asdict(answer) | {"headline": True, "limits": "; ".join(answer.limits), "margin": margin}
             yield row
     terms = [column for column, group in enumerate(view.of_columns) if group != view.against]
     own = _own_of_narratives(view, np.eye(len(view.of_columns), dtype=bool), term_contrasts(view))

@@ -5,15 +5,17 @@ To accuse is as hard as to acquit: what is shown must hold wherever missing rati
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
-from audit.statistics.bounded_mean import bounded_mean
+from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.disparity_estimates import (
     LABELS,
     NARRATIVES,
@@ -25,15 +27,15 @@ from audit.statistics.disparity_estimates import (
     RatedView,
     ViewEstimates,
 )
-from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.estimates import GapEstimate
+from audit.statistics.margin_tests import Held, hold, reach_of
 from audit.statistics.remarks import FEW_NARRATIVES, are_many_missing
 from audit.statistics.scale_ends import END_SHARE, shares_at_ends
 from audit.statistics.status_counts import END_TOLERANCE
-from audit.statistics.verdict import VOID, Limits
+from audit.statistics.verdict import NOT_RULED_OUT, Limits, speaks_against, void_codes
 
 _NAN: Final = float("nan")
-_NOT_OF_DISPARITY: Final = frozenset({"noise_floor"})
-"""Remarks without which δ has no verdict, but which say nothing about a disparity."""
+_OF_ANSWERS: Final = ("code", "claim", "size", "limits", "supported_margin", "n_needed")
 
 
 @dataclass(frozen=True)
@@ -42,18 +44,78 @@ class GroupAnswer:
 
     scope: str
     code: str
-    claim: str
-    limits: tuple[str, ...]
-    supported_margin: float
+    claim: str = ""
+    size: str = ""
+    limits: tuple[str, ...] = ()
+    supported_margin: float = _NAN
+    n_needed: float = _NAN
+
+
+def group_gaps(plan: DisparityPlan, estimated: ViewEstimates) -> Iterator[DecidedGap]:
+    """Yield the disparity of each group of a view as a gap: the estimate that decides, and what keeps it back."""
+    back = tuple(_held_back(plan, estimated.view))
+    for each in estimated.groups:
+        yield _gap_of(plan, estimated, each, back)
+
+
+def deciding_scope(each: GroupDisparity) -> str:
+    """Return the scope of the estimate that decides about a group: terms, else labels, else these words."""
+    return next((name for name in (TERMS, LABELS) if isinstance(each.scopes.get(name), GapEstimate)), NARRATIVES)
+
+
+def _gap_of(
+    plan: DisparityPlan, estimated: ViewEstimates, each: GroupDisparity, back: tuple[str, ...]
+) -> DecidedGap:  # fmt: skip
+    scope, cube = deciding_scope(each), each.view.cube
+    made, narrow = each.scopes.get(scope), each.narrow
+    gap = DecidedGap(
+        "disparity", each.group, cube.dimension, cube.variant, NotEstimableError(each.member.note), cube.narrative_ids,
+        plan.scale, control="not_needed", scope="pairs" if scope == NARRATIVES else "groups", held_back=back,
+        outcome=plan.outcome,
+    )  # fmt: skip
+    if not isinstance(made, GapEstimate) or narrow is None:
+        return gap
+    if narrow.n_narratives < FEW_NARRATIVES:
+        back = ("few_narratives", *back)
+    unproven: list[str] = []
+    if scope == NARRATIVES:
+        unproven.append(estimated.within.code if isinstance(estimated.within, OneWord) else "one_term")
+    rest = each.without_extreme.get(scope)
+    if isinstance(rest, GapEstimate) and not _leaves_out_zero(rest, made.delta):
+        unproven.append("bystander")
+    worst = each.at_worst(scope, plan.confidence)
+    labels = each.scopes.get(LABELS)
+    return replace(
+        gap,
+        made=made,
+        narrative_ids=plan.units_of(cube.narrative_ids, narrow),
+        worst=None if each.worst is None else worst or NotEstimableError("missing ratings have no bound"),
+        pair_variance=max(0.0, float(np.nan_to_num(made.se**2 - narrow.se**2))),
+        held_back=back,
+        unproven=tuple(unproven),
+        other=labels if scope == TERMS and isinstance(labels, GapEstimate) else None,
+        off=float(np.nan_to_num(each.off)),
+    )
 
 
 def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnswer]:
     """Decide about each group of a view."""
-    back = tuple(_held_back(plan, estimated.view))
+    settings = plan.settings
+    margin = settings.margin if plan.outcome.rated else None  # it is in points
+    held = hold(
+        list(group_gaps(plan, estimated)),
+        None,
+        margins={"disparity": 0.0 if margin is None else margin},
+        alpha=settings.alpha,
+        power=settings.power,
+        n_narratives=len(estimated.view.cube.narrative_ids),
+    )
     adjusted = {scope: plan.adjusted_in(scope, estimated.groups)[0] for scope in (NARRATIVES, TERMS, LABELS)}
     return {
-        each.group: _answer(plan, estimated, each, {scope: float(p[place]) for scope, p in adjusted.items()}, back)
-        for place, each in enumerate(estimated.groups)
+        each.group: _answer(
+            plan, estimated, each, one, {scope: float(p[place]) for scope, p in adjusted.items()}, margin
+        )
+        for place, (each, one) in enumerate(zip(estimated.groups, held, strict=True))
     }
 
 
@@ -61,42 +123,46 @@ def _answer(
     plan: DisparityPlan,
     estimated: ViewEstimates,
     each: GroupDisparity,
+    held: Held,
     p_adjusted: Mapping[str, float],
-    back: tuple[str, ...],
+    margin: float | None,
 ) -> GroupAnswer:
-    alpha, narrow = plan.settings.alpha, each.narrow
-    scope = next((name for name in (TERMS, LABELS) if isinstance(each.scopes.get(name), GapEstimate)), NARRATIVES)
-    made = each.scopes.get(scope)
-    if narrow is None or not isinstance(made, GapEstimate) or not made.se > 0:
-        return GroupAnswer(scope, "no_estimate", "", back, _NAN)
-    if narrow.n_narratives < FEW_NARRATIVES:
-        back = ("few_narratives", *back)
-    margin = _supported(plan, each, scope, back)
-    said: list[str] = []
-    if scope == NARRATIVES:
-        within = estimated.within
-        said.append(within.code if isinstance(within, OneWord) else "one_term")
-    wider = "terms_differ" if scope == TERMS else "invented_as_large"
-    shown, sign = p_adjusted[scope] <= alpha, made.delta
-    if shown:
-        against = list(_speaks_against(plan, each, scope, sign))
+    gap, alpha, scope = held.gap, plan.settings.alpha, deciding_scope(each)
+    made, back = gap.made, gap.held_back
+    if not isinstance(made, GapEstimate) or not made.se > 0:
+        return GroupAnswer(scope, "no_estimate", limits=back)
+    supported = _supported(gap, alpha=alpha)
+    inside = margin is not None and supported < margin
+    words = tuple(code for code in gap.unproven if code != "bystander")
+    answer = partial(GroupAnswer, scope, supported_margin=supported)
+    against: tuple[str, ...] = ()
+    limits: tuple[str, ...] = words
+    if p_adjusted[scope] <= alpha:
+        against = tuple(speaks_against(gap, made.delta))
         worded = each.scopes.get(WORDINGS)
-        if worded is not None and not _leaves_out_zero(worded, sign):
-            said.append("these_wordings")
-        if back or against:
-            return GroupAnswer(scope, "undecided", "", (*back, *against, *said), margin)
-        if len(estimated.groups) == 2 and not estimated.view.against:
-            said.append("two_groups")
-        rest = each.without_extreme.get(scope)
-        if isinstance(rest, GapEstimate) and not _leaves_out_zero(rest, sign):
-            return GroupAnswer(scope, "not_shown", "", ("bystander", *said), margin)
-        code, claim = "lower" if sign < 0 else "higher", "words" if scope == NARRATIVES else "group"
-        return GroupAnswer(scope, code, claim, tuple(said), margin)
-    if made.p <= alpha:
-        said.append("not_corrected")
+        if worded is not None and not _leaves_out_zero(worded, made.delta):
+            limits += ("these_wordings",)
+        if not (back or against):
+            if len(estimated.groups) == 2 and not estimated.view.against:
+                limits += ("two_groups",)
+            if "bystander" not in gap.unproven:
+                size = "smaller" if inside else "beyond" if margin is not None and held.decided == "beyond" else ""
+                return answer(
+                    "lower" if made.delta < 0 else "higher", "words" if scope == NARRATIVES else "group", size, limits
+                )
+            limits = ("bystander", *limits)
+    elif made.p <= alpha:
+        limits += ("not_corrected",)
     elif p_adjusted[NARRATIVES] <= alpha:
-        said.append(wider)
-    return GroupAnswer(scope, "undecided" if back else "not_shown", "", (*back, *said), margin)
+        limits += ("terms_differ" if scope == TERMS else "invented_as_large",)
+    limits = (*back, *against, *limits)
+    if inside:
+        return answer("within", limits=limits)
+    if back or against:
+        return answer("undecided", limits=limits)
+    if margin is None:
+        return answer("not_shown", limits=limits)
+    return answer("undecided", limits=("margin_open", *limits), n_needed=held.n_needed)
 
 
 def _held_back(plan: DisparityPlan, view: RatedView) -> Iterator[str]:
@@ -117,48 +183,16 @@ def _held_back(plan: DisparityPlan, view: RatedView) -> Iterator[str]:
         yield "beyond_scale"
 
 
-def _speaks_against(plan: DisparityPlan, each: GroupDisparity, scope: str, sign: float) -> Iterator[str]:
-    """Yield what a disparity that is shown cannot answer."""
-    made = each.scopes[scope]
-    assert isinstance(made, GapEstimate)
-    if each.worst is not None:
-        ends = each.at_worst(scope, plan.confidence)
-        if ends is None or not all(_leaves_out_zero(one, sign) for one in ends):
-            yield "missing"
-    if each.off > 0 and not (made.ci_low if sign > 0 else -made.ci_high) > each.off:
-        yield "bounded"
-    labels = each.scopes.get(LABELS)
-    if scope == TERMS and isinstance(labels, GapEstimate) and not _leaves_out_zero(labels, sign):
-        yield "invented_as_large"
-
-
 def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool:
     if isinstance(made, NotEstimableError):
         return False
     return made.ci_low > 0 if sign > 0 else made.ci_high < 0
 
 
-def _supported(plan: DisparityPlan, each: GroupDisparity, scope: str, back: tuple[str, ...]) -> float:
-    """Return the smallest margin that a disparity is shown to lie within; NaN if nothing is ruled out.
-
-    It includes narratives with a large one that were not drawn, as the margin of an average gap does.
-    """
-    made, narrow = each.scopes[scope], each.narrow
-    length = abs(plan.scale[1] - plan.scale[0])
-    if back or not isinstance(made, GapEstimate) or narrow is None or not np.isfinite(length):
-        return _NAN
-    worst = each.at_worst(scope, plan.confidence)
-    if worst is None:
-        return _NAN
-    off = float(np.nan_to_num(each.off))
-    reach = []
-    for one in (made, *worst):
-        low, high, _ = t_interval(one.delta, one.se, one.df, confidence=2 * plan.confidence - 1)
-        reach += [abs(low) + off, abs(high) + off]
-    for one in (narrow, *(each.worst if isinstance(each.worst, tuple) else ())):
-        rare = bounded_mean(one.by_narrative, reach=length, alpha=plan.settings.alpha)
-        reach += [abs(rare[0]) + off, abs(rare[1]) + off]
-    return min(max(reach), length)
+def _supported(gap: DecidedGap, *, alpha: float) -> float:
+    """Return the smallest margin that a disparity is shown to lie within; NaN if nothing is ruled out."""
+    reach = _NAN if gap.held_back else reach_of(gap, alpha=alpha)
+    return reach if math.isfinite(reach) else _NAN
 
 
 def with_limits(disparity: pd.DataFrame, limits: Limits) -> pd.DataFrame:
@@ -167,15 +201,22 @@ def with_limits(disparity: pd.DataFrame, limits: Limits) -> pd.DataFrame:
     ``disparity`` has the columns of ``DISPARITY``; what allows no verdict on δ allows none here, but for remarks on δ
     itself.
     """
-    codes, added = disparity["code"].tolist(), disparity["limits"].tolist()
-    claims, margins = disparity["claim"].tolist(), disparity["supported_margin"].tolist()
+    made: dict[str, list[Any]] = {name: disparity[name].tolist() for name in _OF_ANSWERS}
     keys = ("headline", "dimension", "variant", "outcome")
     for place, (headline, *own) in enumerate(zip(*(disparity[name] for name in keys), strict=True)):
         if not headline:
             continue
         known = limits.of(tuple(own[:2])) | limits.of(tuple(own))
-        void = [code for code in VOID if code in known and code not in _NOT_OF_DISPARITY]
+        void = void_codes("disparity", known)
+        told = [*filter(None, str(made["limits"][place]).split("; "))]
         if void:
-            codes[place], claims[place], margins[place] = "no_verdict", "", _NAN
-            added[place] = "; ".join([*void, *filter(None, str(added[place]).split("; "))])
-    return disparity.assign(code=codes, claim=claims, limits=added, supported_margin=margins)
+            made["code"][place], made["claim"][place], made["size"][place] = "no_verdict", "", ""
+            made["limits"][place] = "; ".join([*void, *(code for code in told if code not in void)])
+        left = [code for code in NOT_RULED_OUT if code in known and code not in told]
+        if left and made["code"][place] in ("within", "not_shown"):
+            made["code"][place], made["limits"][place] = "undecided", "; ".join([*left, *told])
+        if left and made["size"][place] == "smaller":
+            made["size"][place] = ""
+        if void or left:
+            made["supported_margin"][place] = made["n_needed"][place] = _NAN
+    return disparity.assign(**made)

@@ -19,7 +19,7 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Dependent
-from audit.statistics.deciding_estimate import moved, with_missing_filled
+from audit.statistics.deciding_estimate import moved, units_of, with_missing_filled
 from audit.statistics.echo import Overlap
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval, with_variance
 from audit.statistics.families import FamilyMember, adjust_p, estimate_contrasts
@@ -241,6 +241,11 @@ class DisparityPlan:
     dependent: Dependent | None
     n_outcomes: int = 1
     invented: bool = False
+    conversations: tuple[str, ...] = ()  # of each narrative; empty if narratives are independent
+
+    def units_of(self, narrative_ids: Sequence[Any], made: GapEstimate) -> tuple[Any, ...]:
+        """Return the units that an estimate has a disparity for: narratives, or their conversations."""
+        return units_of(narrative_ids, made, dict(zip(self.cube.narrative_ids, self.conversations, strict=False)))
 
     @property
     def confidence(self) -> float:

@@ -185,14 +185,14 @@ def outer_interval(gap: DecidedGap, *, alpha: float) -> tuple[float, float]:
 def reach_of(gap: DecidedGap, *, alpha: float) -> float:
     """Return the smallest margin that a gap is shown to lie within, in its unit; NaN without an interval.
 
-    For an average, this includes narratives with a large gap that were not drawn (see
+    For an average and a disparity, this includes narratives with a large gap that were not drawn (see
     :func:`~audit.statistics.bounded_mean.bounded_mean`), wherever missing ratings lie. Without a scale there is no such
     bound, and the margin is infinite.
     """
     ends = [*outer_interval(gap, alpha=alpha)]
-    if gap.kind == "average" and math.isinf(gap.reach):
+    if gap.may_be_rare and math.isinf(gap.reach):
         return math.inf
-    if gap.kind == "average" and isinstance(gap.made, GapEstimate):
+    if gap.may_be_rare and isinstance(gap.made, GapEstimate):
         worst = () if isinstance(gap.worst, NotEstimableError) else gap.worst or ()
         for each in (gap.made, *worst):
             rare = bounded_mean(each.by_narrative, reach=gap.reach, alpha=alpha)
@@ -209,8 +209,9 @@ def narrow_variance(made: GapEstimate) -> float:
 
 
 def groups_differ_too_much(gap: DecidedGap, margin: float) -> bool:
-    """Whether groups differ so much in a gap that no number of narratives is likely to show it within the margin."""
-    if isinstance(gap.made, NotEstimableError) or not gap.without or not gap.made.se > 0:
+    """Whether groups, or words, differ so much in a gap that no number of narratives is likely to show it inside."""
+    among = gap.without or gap.kind == "disparity"
+    if isinstance(gap.made, NotEstimableError) or not among or not gap.made.se > 0:
         return False
     of_groups = max(0.0, gap.made.se**2 - float(np.nan_to_num(narrow_variance(gap.made))))
     return of_groups * _TO_TELL**2 >= margin**2
@@ -256,13 +257,13 @@ class _Line:
         confidence = 1 - self.alpha
         change, _ = difference(first, second, confidence=confidence)
         total, _ = difference(first, replace(second, estimate=opposite), confidence=confidence)
-        if self.gap.kind == "group":
+        if self.gap.kind in ("group", "disparity"):
             return self._beside_pairs(change), self._beside_pairs(total)
         change = over_groups(change, first, second, confidence=confidence)
         return change, over_groups(total, first, second, confidence=confidence, sign=1.0)
 
     def _beside_pairs(self, pair: GapEstimate) -> GapEstimate:
-        """Widen a change or sum of a group's own gaps by how much pairs of groups differ anyway."""
+        """Widen a change or sum by how much pairs of groups, or words, differ anyway."""
         assert self.baseline is not None
         if pair.not_estimable:
             return pair
@@ -394,7 +395,7 @@ class _Line:
         if self.baseline is None and groups_differ_too_much(self.gap, margin):
             return _NAN
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
-        if self.gap.kind == "average" and self.baseline is None:
+        if self.gap.may_be_rare and self.baseline is None:
             wanted = max(
                 wanted,
                 narratives_to_bound(margin, reach=self.gap.reach, alpha=self.alpha, gaps=of.by_narrative, power=power),

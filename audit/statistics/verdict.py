@@ -223,9 +223,9 @@ def judge(held: Sequence[Held], limits: Limits) -> list[JudgedGap]:
 def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
     """Decide whether one gap is shown beyond its margin, within it, or undecided, given the codes of its limits."""
     gap = held.gap
-    void = [code for code in VOID if code in codes]
+    void = void_codes(gap.kind, codes)
     if void:
-        return JudgedGap(held, "undecided", tuple(void), void=True)
+        return JudgedGap(held, "undecided", void, void=True)
     back = _held_back(gap, codes)
     if held.decided == "undecided" or back:
         return JudgedGap(held, "undecided", back or tuple(held.reasons))
@@ -238,8 +238,16 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
     return JudgedGap(held, "undecided", left) if left else JudgedGap(held, "within")
 
 
+def void_codes(kind: Kind, codes: Set[str]) -> tuple[str, ...]:
+    """Return the codes that allow no verdict in either direction, the most telling first."""
+    # Noise that could hide δ says nothing about a disparity.
+    return tuple(code for code in VOID if code in codes and (kind, code) != ("disparity", "noise_floor"))
+
+
 def _held_back(gap: DecidedGap, codes: Set[str]) -> tuple[str, ...]:
     """Return the codes that keep a gap from being found and from being ruled out."""
+    if gap.kind == "disparity":
+        return gap.held_back
     # Limits of ratings do not limit the gap of refusals.
     back = {code for code in HELD_BACK if code in codes and (gap.kind != "refusals" or code == "few_narratives")}
     # Invented groups may have been asked in fewer narratives than the others were.
@@ -253,14 +261,16 @@ def _against_a_gap(held: Held) -> Iterator[str]:
     gap = held.gap
     if gap.kind == "refusals":
         return
-    if gap.control == "none":
+    if gap.kind == "disparity":
+        yield from gap.unproven
+    elif gap.control == "none":
         yield "not_controlled"
     elif gap.scope == "pairs":
         yield "pairs_alone"
-    yield from _speaks_against(gap, held.value)
+    yield from speaks_against(gap, held.value)
 
 
-def _speaks_against(gap: DecidedGap, sign: float) -> Iterator[str]:
+def speaks_against(gap: DecidedGap, sign: float) -> Iterator[str]:
     """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, another control."""
     if gap.worst is not None and not _beyond_zero_at_worst(gap, sign):
         yield "missing"
@@ -269,7 +279,7 @@ def _speaks_against(gap: DecidedGap, sign: float) -> Iterator[str]:
         if not nearest > gap.off:
             yield "bounded"
     if gap.other is not None and not _leaves_out_zero(gap.other, sign):
-        yield "controls_disagree"
+        yield "invented_as_large" if gap.kind == "disparity" else "controls_disagree"
     if gap.plain is not None and not _leaves_out_zero(gap.plain, sign):
         yield "by_control_alone"
 
@@ -401,7 +411,7 @@ def _verdict(
     own |= {"parts_beyond": beyond, "parts_not_shown": not_shown}
     disagree = margin is not None and _other_beyond(gap, margin)
     inside = margin is not None and reach < margin and not (back or left or disagree)
-    against = (*back, *_speaks_against(gap, sign)) if p_adjusted <= alpha else ()
+    against = (*back, *speaks_against(gap, sign)) if p_adjusted <= alpha else ()
     if p_adjusted <= alpha and not against:
         claim = "uncontrolled" if gap.control == "none" else "groups" if gap.scope == "groups" else "pairs"
         size = "beyond" if margin is not None and judged.outcome == "beyond" else ""

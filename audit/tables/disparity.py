@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from audit.tables.base import Table, count, flag, in_row_unit, number, percent, probability, share, text, word
@@ -112,15 +113,30 @@ DISPARITY: Final = Table(
         "statistic": number("of all, the F of the test; see note"),
         "df_residual": number("of all, degrees of freedom of what the differences are measured by"),
         "code": word(
-            "of a headline: lower or higher (shown, and nothing speaks against it), not_shown (or, as limits say, only "
-            "because another group differs), undecided (limits say "
-            "why), no_verdict (the ratings cannot carry one) or no_estimate; else empty"
+            "of a headline: lower or higher (shown, and nothing speaks against it), within (smaller than the margin), "
+            "not_shown (or, as limits say, only because another group differs), undecided (limits say why), no_verdict "
+            "(the ratings cannot carry one) or no_estimate; else empty"
         ),
         "claim": word(
             "of lower and higher: group (not these words alone: other terms, or invented groups, tell it from them) or "
             "words (these words of the group); else empty"
         ),
+        "margin": in_row_unit("the margin of the analysis, of headlines of ratings; missing without one"),
+        "size": word(
+            "of lower and higher with a margin: beyond it (corrected for the groups of the view), smaller than it, or "
+            "empty if neither is shown"
+        ),
+        "n_needed": count(
+            "narratives that would show, with the planned chance, that no group of the view differs by as much as the "
+            "margin, if none does; missing without a margin, or if more narratives would not help"
+        ),
         "limits": text("codes of what limits the answer, joined by '; '; docs/statistics.md explains them"),
         "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),
     },
 )
+_DECIDING: Final = ("all", "no_persona", "unspecified")
+
+
+def deciding_view(views: Collection[str]) -> str:
+    """Return the view that answers who gets less: over all perceivers, or, without any, as the model itself; or ''."""
+    return next((view for view in _DECIDING if view in views), "")
