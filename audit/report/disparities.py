@@ -1,0 +1,257 @@
+"""Who gets less, in words. The run has decided about each group (:mod:`audit.statistics.disparity_answers`).
+
+Every page, table and export takes its words for the groups of a dimension from here, so that none says more than
+another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
+from audit.report.verdicts import REASONS
+from audit.tables.disparity import deciding_view
+from audit.tables.formatting import bare_p, brief, count, coverage, listed, p_value, rate, unsigned
+
+_NOTHING: Final = Markup("")
+DISPARITY_MEANING: Final = Markup(
+    "<strong>The disparity D</strong> of a group: how much lower (−) or higher (+) it is rated than the other groups, "
+    "whoever speaks. δ cannot show this: what every speaker does alike is removed from it."
+)
+_REASONS: Final = REASONS | {
+    "margin_open": "the intervals reach beyond the margin",
+    "not_corrected": "no difference remains after correction for the number of groups",
+    "one_term": "one term per group cannot tell a group from its word",
+    "same_stem": "the terms of a group share a stem, so they cannot tell a group from its word",
+    "stems_not_stated": "it is not stated which terms share a stem, so a group cannot be told from its words",
+    "intersection": "groups of an intersection share their words",
+    "terms_differ": "the terms of a group differ as much as groups do",
+    "invented_as_large": "labels of invented groups differ as much",
+    "bystander": "it differs only because another group does",
+    "these_wordings": "not shown for other wordings of the prompt",
+    "two_groups": "of two groups one is lower just as the other is higher",
+    "missing": "missing ratings could change the answer",
+    "bounded": "ratings are known only within bounds, and that could change the answer",
+    "many_missing": "many ratings are missing",
+}
+"""Codes of ``limits``, in words that follow a colon."""
+_BLOCKING: Final = ("few_narratives", "many_missing", "unrated_identity", "scale_end", "beyond_scale", "missing",
+                    "bounded", "invented_as_large", "intensity_not_followed", "margin_open")  # fmt: skip
+"""Codes that leave a group undecided."""
+_STEPS: Final = (
+    ("unfinished", "Give the same command again: the run continues where it stopped."),
+    ("accepted", "Run again in a new folder."),
+    ("manipulation", "Change the prompt (prompt=) or how ratings are obtained (elicitation=)."),
+    ("number_mass", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
+    ("nothing_rated", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
+    ("constant", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
+    ("few_narratives", "Run again with more narratives."),
+    ("scale_end", "Use another scale or prompt, so that fewer ratings are at an end of the scale."),
+    ("beyond_scale", "Use another scale or prompt, so that fewer ratings are beyond the scale."),
+    ("many_missing", "Find out why ratings are missing."),
+    ("unrated_identity", "Find out why ratings are missing."),
+    (
+        "missing",
+        "Find out why ratings are missing, or set how far they may be from the expected ratings "
+        "(statistics.missing_shift=POINTS).",
+    ),
+    ("bounded", "Run again in a new folder with narrower bounds on ratings (elicitation.max_pruned_points)."),
+    ("one_term", "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1)."),
+    ("same_stem", "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1)."),
+    ("stems_not_stated", "State the stem of each term (a column stem in groups=FILE), and analyse again."),
+    ("terms_differ", "Run again with more terms per group: the result depends on the words."),
+    ("invented_as_large", "Run again with more terms per group: the result depends on the words."),
+    ("margin_open", "Run again with more narratives."),
+    ("not_corrected", "Run again with more narratives."),
+)
+_WHOEVER: Final = {
+    "all": "whoever speaks",
+    "no_persona": "by the model without a persona",
+    "unspecified": "by “a person”",
+    "baseline": "than “a person”",
+}
+"""How each view qualifies an answer."""
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DisparitySentence:
+    """Who gets less in one dimension and variant, in words."""
+
+    kind: str  # one of audit.report.verdicts.KINDS
+    words: Markup
+    row: PlacedRow | None = None  # of the group that the number is of: the one farthest from the others
+    number: Markup = _NOTHING
+    spread: Markup = _NOTHING  # the group and its interval
+    facts: Markup = _NOTHING  # its p
+    size: Markup = _NOTHING  # in percent of the scale, and of how many narratives
+    bound: Markup = _NOTHING  # how small any difference is
+    step: str = ""  # what to do next; empty if the answer is clear
+    found: tuple[PlacedRow, ...] = ()  # the groups that are shown to be lower or higher
+
+    @property
+    def weight(self) -> float:
+        """How far the interval of the group is from 0, in percent of the scale; 0 if it includes 0 or has no scale."""
+        row = self.row
+        if row is None or not self.found or not math.isfinite(row.number("percent_of_scale")):
+            return 0.0
+        least = max(row.number("ci_low"), -row.number("ci_high"), 0.0)
+        return least * abs(row.number("percent_of_scale") / row.number("disparity"))
+
+
+def deciding_rows(rows: Iterable[PlacedRow]) -> list[PlacedRow]:
+    """Return the rows that say who gets less: one for each group, in the view that decides.
+
+    ``rows`` are of one outcome, dimension and variant.
+    """
+    heads = [row for row in rows if row["headline"]]
+    view = deciding_view({str(row["view"]) for row in heads})
+    return [row for row in heads if row["view"] == view]
+
+
+def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "rated") -> DisparitySentence:
+    """Put in words which groups get less; ``rows`` are of one outcome, dimension and variant.
+
+    ``of`` says what is lower, after the group's name and "are": "rated" of ratings.
+    """
+    heads = deciding_rows(rows)
+    if not heads:
+        return DisparitySentence("absent", Markup("No answer: fewer than two groups were compared"))
+    codes = {str(row["code"]) for row in heads}
+    far = sorted(heads, key=lambda row: -_size(row))
+    row = far[0]
+    known = _told_of(row, confidence=confidence)
+    found = tuple(each for each in far if each["code"] in ("lower", "higher"))
+    if found:
+        return _of_found(found, confidence=confidence, of=of)
+    if codes <= {"no_verdict", "no_estimate"}:
+        start = "No verdict" if "no_verdict" in codes else "No answer"
+        said = _because(heads) or "the ratings do not determine it"
+        return DisparitySentence("absent", Markup("{}: {}").format(start, said), step=_step(heads))
+    bound = _bound(heads)
+    if codes == {"within"}:
+        margin = show(row, "margin", unsigned)
+        words = Markup("No group is {} lower or higher than the others by {} points or more").format(of, margin)
+        return DisparitySentence("none", words, row, *known, bound=bound)
+    undecided = [each for each in heads if each["code"] not in ("within", "not_shown")]
+    if undecided:
+        why = _because(undecided)
+        which = Markup("") if len(undecided) == len(heads) else Markup(" about {}").format(_names(undecided))
+        words = Markup("Undecided{}{}").format(which, Markup(": {}").format(why) if why else "")
+        return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(undecided))
+    words = Markup("No group is shown to be {} lower or higher than the others").format(of)
+    return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(heads))
+
+
+def is_lower(row: PlacedRow) -> bool:
+    """Whether a group is shown to be lower than the others."""
+    return bool(row["code"] == "lower")
+
+
+def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> DisparitySentence:
+    """Name the groups that are lower or higher: the question is who gets less, so lower ones come first."""
+    parts: list[Markup] = []
+    for code in ("lower", "higher"):
+        own = [each for each in found if each["code"] == code]
+        if own:
+            verb = Markup("is" if len(own) == 1 else "are") + Markup(" ") + of if not parts else Markup("")
+            parts.append(Markup(" ").join(filter(None, (_names(own), verb, Markup(code)))))
+    view = str(found[0]["view"])
+    words = Markup(" and ").join(parts) + Markup(" than the others, {}").format(_WHOEVER[view])
+    if all(each["claim"] == "words" for each in found):
+        words += Markup(", in these words")
+    elif any(each["claim"] == "words" for each in found):
+        words += Markup(" ({} in these words only)").format(_names([e for e in found if e["claim"] == "words"]))
+    sizes = {str(each["size"]) for each in found}
+    if len(sizes) == 1 and sizes & {"beyond", "smaller"}:
+        by = "more" if "beyond" in sizes else "less"
+        words += Markup(", by {} than {} points").format(by, show(found[0], "margin", unsigned))
+    if any("these_wordings" in str(each["limits"]) for each in found):
+        words += Markup("; not shown for other wordings")
+    first = next((each for each in found if is_lower(each)), found[0])
+    kind = "within" if sizes == {"smaller"} else "gap"
+    return DisparitySentence(
+        kind, words, first, *_told_of(first, confidence=confidence), step=_step(found), found=tuple(found)
+    )
+
+
+def _told_of(row: PlacedRow, *, confidence: float) -> tuple[Markup, Markup, Markup, Markup]:
+    """Return number, interval, p and size of one group."""
+    if not math.isfinite(row.number("ci_low")):
+        return Markup(""), Markup(""), Markup(""), Markup("")
+    rated = row["unit"] == "points"
+    number = show(row, "disparity", rounded(row))
+    spread = Markup("<bdi>{}</bdi>; {} interval {}").format(
+        brief(str(row["group"])), coverage(confidence), show_interval(row) if rated else show_rounded_interval(row)
+    )
+    facts = Markup("{}, corrected for {} tests: {}").format(
+        show(row, "p", p_value), show(row, "family_size", count), show(row, "p_adjusted", bare_p)
+    )
+    return number, spread, facts, size_of(row)
+
+
+def size_of(row: PlacedRow) -> Markup:
+    """Say how large a disparity is: in percent of the scale, and in how many narratives it lies on that side."""
+    side = "lower" if row.number("disparity") < 0 else "higher"
+    parts = []
+    if math.isfinite(row.number("percent_of_scale")):
+        parts.append(
+            Markup("{}% of the scale").format(show(row, "percent_of_scale", lambda value: unsigned(abs(value))))
+        )
+    if math.isfinite(row.number(f"share_{side}")):
+        parts.append(
+            Markup("{} in {} of {} narratives").format(
+                side, show(row, f"share_{side}", rate), show(row, "n_narratives", count)
+            )
+        )
+    return Markup("; ").join(parts)
+
+
+def _bound(heads: Sequence[PlacedRow]) -> Markup:
+    """Say how small any difference is, if that is known of every group."""
+    if not all(math.isfinite(row.number("supported_margin")) for row in heads):
+        return Markup("")
+    row = max(heads, key=lambda each: each.number("supported_margin"))
+    return Markup("Any group differs from the others by less than {} points.").format(
+        show(row, "supported_margin", unsigned)
+    )
+
+
+def _size(row: PlacedRow) -> float:
+    size = abs(row.number("disparity"))
+    return size if math.isfinite(size) else -1.0
+
+
+def _names(rows: Sequence[PlacedRow]) -> Markup:
+    names = [Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))) for row in rows[:_NAMED]]
+    rest = len(rows) - len(names)
+    return Markup(listed([*names, *([f"{rest} more"] if rest else [])]))  # each name is escaped
+
+
+def limits_of_row(row: PlacedRow) -> tuple[str, ...]:
+    """Return the codes of what limits the answer on a group."""
+    return tuple(filter(None, str(row["limits"]).split("; "))) if isinstance(row["limits"], str) else ()
+
+
+def _because(rows: Sequence[PlacedRow]) -> str:
+    """Say why groups are undecided, each reason once."""
+    codes = dict.fromkeys(code for row in rows for code in limits_of_row(row))
+    telling = [code for code in codes if code in _BLOCKING] or list(codes)
+    if any(row["code"] == "no_verdict" for row in rows):
+        telling = list(codes)[:1]  # what allows no verdict comes first
+    return listed([_REASONS.get(code, code) for code in telling])
+
+
+def limit_in_words(code: str) -> str:
+    """Word a code of ``limits``."""
+    return _REASONS.get(code, code)
+
+
+def _step(rows: Sequence[PlacedRow]) -> str:
+    codes = {code for row in rows for code in limits_of_row(row)}
+    return next((step for code, step in _STEPS if code in codes), "")
