@@ -81,8 +81,6 @@ def _gap_of(
     if scope == NARRATIVES:
         unproven.append(estimated.within.code if isinstance(estimated.within, OneWord) else "one_term")
     rest = each.without_extreme.get(scope)
-    if isinstance(rest, GapEstimate) and not _leaves_out_zero(rest, made.delta):
-        unproven.append("bystander")
     worst = each.at_worst(scope, plan.confidence)
     labels = each.scopes.get(LABELS)
     return replace(
@@ -93,6 +91,7 @@ def _gap_of(
         pair_variance=max(0.0, float(np.nan_to_num(made.se**2 - narrow.se**2))),
         held_back=back,
         unproven=tuple(unproven),
+        plain=rest if isinstance(rest, GapEstimate) else None,
         other=labels if scope == TERMS and isinstance(labels, GapEstimate) else None,
         off=float(np.nan_to_num(each.off)),
     )
@@ -133,10 +132,9 @@ def _answer(
         return GroupAnswer(scope, "no_estimate", limits=back)
     supported = _supported(gap, alpha=alpha)
     inside = margin is not None and supported < margin
-    words = tuple(code for code in gap.unproven if code != "bystander")
     answer = partial(GroupAnswer, scope, supported_margin=supported)
     against: tuple[str, ...] = ()
-    limits: tuple[str, ...] = words
+    limits = gap.unproven
     if p_adjusted[scope] <= alpha:
         against = tuple(speaks_against(gap, made.delta))
         worded = each.scopes.get(WORDINGS)
@@ -145,12 +143,10 @@ def _answer(
         if not (back or against):
             if len(estimated.groups) == 2 and not estimated.view.against:
                 limits += ("two_groups",)
-            if "bystander" not in gap.unproven:
-                size = "smaller" if inside else "beyond" if margin is not None and held.decided == "beyond" else ""
-                return answer(
-                    "lower" if made.delta < 0 else "higher", "words" if scope == NARRATIVES else "group", size, limits
-                )
-            limits = ("bystander", *limits)
+            size = "smaller" if inside else "beyond" if margin is not None and held.decided == "beyond" else ""
+            return answer(
+                "lower" if made.delta < 0 else "higher", "words" if scope == NARRATIVES else "group", size, limits
+            )
     elif made.p <= alpha:
         limits += ("not_corrected",)
     elif p_adjusted[NARRATIVES] <= alpha:
@@ -158,7 +154,7 @@ def _answer(
     limits = (*back, *against, *limits)
     if inside:
         return answer("within", limits=limits)
-    if back or against:
+    if back or set(against) - {"bystander"}:
         return answer("undecided", limits=limits)
     if margin is None:
         return answer("not_shown", limits=limits)
