@@ -101,8 +101,9 @@ def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnsw
     """Decide about each group of a view."""
     settings = plan.settings
     margin = settings.margin if plan.outcome.rated else None  # it is in points
+    gaps = list(group_gaps(plan, estimated))
     held = hold(
-        list(group_gaps(plan, estimated)),
+        gaps,
         None,
         margins={"disparity": 0.0 if margin is None else margin},
         alpha=settings.alpha,
@@ -110,12 +111,20 @@ def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnsw
         n_narratives=len(estimated.view.cube.narrative_ids),
     )
     adjusted = {scope: plan.adjusted_in(scope, estimated.groups)[0] for scope in (NARRATIVES, TERMS, LABELS)}
-    return {
-        each.group: _answer(
-            plan, estimated, each, one, {scope: float(p[place]) for scope, p in adjusted.items()}, margin
-        )
-        for place, (each, one) in enumerate(zip(estimated.groups, held, strict=True))
-    }
+    # The tests without the group that differs most are several, too.
+    beside, _ = plan.adjusted([_p_beside(gap) for gap in gaps])
+    answers = {}
+    for place, (each, one) in enumerate(zip(estimated.groups, held, strict=True)):
+        p = {scope: float(found[place]) for scope, found in adjusted.items()}
+        answers[each.group] = _answer(plan, estimated, each, one, p, float(beside[place]), margin)
+    return answers
+
+
+def _p_beside(gap: DecidedGap) -> float:
+    """Return the larger p of a disparity with and without the group that differs most; NaN without an estimate."""
+    if isinstance(gap.made, NotEstimableError):
+        return _NAN
+    return gap.made.p if gap.plain is None else max(gap.made.p, gap.plain.p)
 
 
 def _answer(
@@ -123,7 +132,8 @@ def _answer(
     estimated: ViewEstimates,
     each: GroupDisparity,
     held: Held,
-    p_adjusted: Mapping[str, float],
+    p_adjusted: Mapping[str, float],  # by scope
+    p_beside: float,  # corrected, of the disparity with and without the group that differs most
     margin: float | None,
 ) -> GroupAnswer:
     gap, alpha, scope = held.gap, plan.settings.alpha, deciding_scope(each)
@@ -137,6 +147,8 @@ def _answer(
     limits = gap.unproven
     if p_adjusted[scope] <= alpha:
         against = tuple(speaks_against(gap, made.delta))
+        if not p_beside <= alpha and "bystander" not in against:
+            against += ("bystander",)
         worded = each.scopes.get(WORDINGS)
         if worded is not None and not _leaves_out_zero(worded, made.delta):
             limits += ("these_wordings",)
