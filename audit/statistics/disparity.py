@@ -230,7 +230,7 @@ def _without_extreme(each: GroupDisparity, scope: str) -> dict[str, Any]:
     made = each.without_extreme.get(scope)
     if not isinstance(made, GapEstimate):
         return {}
-    return {"extreme": each.extreme, "without_extreme": made.delta, "without_low": made.ci_low,
+    return {"extreme": "; ".join(each.extreme), "without_extreme": made.delta, "without_low": made.ci_low,
             "without_high": made.ci_high}  # fmt: skip
 
 

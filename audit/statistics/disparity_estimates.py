@@ -94,11 +94,10 @@ class RatedView:
             return np.hstack([np.eye(n), np.full((n, 1), -1.0)])
         return np.asarray((np.eye(n) * n - 1) / (n - 1))
 
-    def without(self, left_out: int) -> FloatArray:
-        """Weights of the means of groups, shape (G, K), in disparities without one group; of that group 0."""
-        n = len(self.groups)
-        weights = np.asarray((np.eye(n) * (n - 1) - 1) / (n - 2))
-        weights[left_out], weights[:, left_out] = 0.0, 0.0
+    def without(self, place: int, left_out: Sequence[int]) -> FloatArray:
+        """Weights of the means of groups, shape (K,), in the disparity of one of them without some others."""
+        weights = np.full(len(self.groups), -1 / (len(self.groups) - 1 - len(left_out)))
+        weights[[*left_out]], weights[place] = 0.0, 1.0
         return weights
 
     @property
@@ -190,15 +189,32 @@ class GroupDisparity:
     # the estimate with missing ratings where they make it lowest, and highest; None if none is missing
     worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
     off: float = 0.0  # how far it could be off because ratings are known within bounds, in its unit; NaN without bounds
-    # The group that differs most, and the disparity of this one without it, by scope; empty for that group itself,
-    # against a baseline, and of two groups.
-    extreme: str = ""
+    # The groups that differ more and lie on the other side, and the disparity of this one without them, by scope; empty
+    # if there are none, against a baseline, and of two groups.
+    extreme: tuple[str, ...] = ()
     without_extreme: Mapping[str, GapEstimate | NotEstimableError] = field(default_factory=dict)
+    # Without its farthest word, for any such words; None where terms do not tell a group from its words.
+    without_word: GapEstimate | None = None
+    # Without the group of perceivers that adds most to it; None of one group of perceivers, and without identities.
+    without_perceiver: GapEstimate | None = None
 
     @property
     def narrow(self) -> GapEstimate | None:
         """The estimate over narratives; None if there is none."""
         return self.member.estimate
+
+    @property
+    def asked(self) -> BoolArray:
+        """The narratives, shape (N,), in which the group itself was asked about: others say nothing of it."""
+        own = np.array([each == self.group for each in self.view.of_columns])
+        asked: BoolArray = self.view.laid(self.view.cube.expected)[:, :, own].any(axis=(1, 2))
+        return asked
+
+    @property
+    def n_rated(self) -> int:
+        """The number of narratives in which the group itself has a rating."""
+        own = np.array([each == self.group for each in self.view.of_columns])
+        return int((~np.isnan(self.view.y[:, :, own])).any(axis=(1, 2)).sum())
 
     def at_worst(self, scope: str, confidence: float) -> tuple[GapEstimate, GapEstimate] | None:
         """Return the estimate of a scope with missing ratings at their worst; None if that has no bound.
@@ -287,48 +303,73 @@ class DisparityPlan:
         none_asked = NotEstimableError("no invented groups were asked about in this view")
         of_labels: WordSpread | NotEstimableError = none_asked
         if view.side == "experiencer" and not self.invented:
-            # Against "a person", labels count by what they differ by among themselves.
-            kind = "all" if view.name == "baseline" else view.name
-            of_labels = labels.get(kind, none_asked)
+            of_labels = labels.get(view.name, none_asked)
         groups = []
         for place, (name, narrow) in enumerate(zip(view.groups, found[:n], strict=True)):
             share = _share_of_words(units, view.contrasts[place])
             groups.append(self._of_group(view, place, name, self._over(narrow), within, share, of_labels, wordings))
-        groups = self._with_extreme(view, groups, units, within, of_labels)
-        return ViewEstimates(view, tuple(groups), tuple(map(self._over, found[n:m])), within, of_labels)
+        terms = tuple(map(self._over, found[n:m]))
+        groups = self._with_rest(view, groups, terms, units, within, of_labels)
+        return ViewEstimates(view, tuple(groups), terms, within, of_labels)
 
-    def _with_extreme(
-        self, view: RatedView, groups: Sequence[GroupDisparity], units: WordUnits | NotEstimableError,
-        within: WordSpread | NotEstimableError, labels: WordSpread | NotEstimableError,
+    def _with_rest(
+        self, view: RatedView, groups: Sequence[GroupDisparity], terms: Sequence[FamilyMember],
+        units: WordUnits | NotEstimableError, within: WordSpread | NotEstimableError,
+        labels: WordSpread | NotEstimableError,
     ) -> list[GroupDisparity]:  # fmt: skip
-        """Add to each group its disparity without the group that differs most.
+        """Add to each group its disparity without other groups, a word or perceivers that alone may have made it.
 
         One group that is rated 20 points lower makes each of three others 6.7 points higher than the rest.
         """
-        sizes = [0.0 if each.narrow is None else abs(each.narrow.delta) for each in groups]
-        if view.against or view.side == "perceiver" or len(groups) < 3 or not max(sizes) > 0:
+        if view.side != "experiencer":
             return list(groups)
-        left_out = max(range(len(groups)), key=lambda place: (sizes[place], groups[place].group))
-        contrasts = view.without(left_out)
-        kept = [place for place in range(len(groups)) if place != left_out]
-        members = estimate_contrasts(
-            view.y, view.cells(contrasts[kept] @ view.members), confidence=self.confidence, levels=view.levels
-        )
-        made = list(groups)
-        for place, member in zip(kept, map(self._over, members), strict=True):
-            if member.estimate is None:
+        sizes = np.array([0.0 if each.narrow is None else each.narrow.delta for each in groups])
+        raters = _Raters.of(view)
+        cells: list[FloatArray] = []
+        left: list[tuple[int, str, FloatArray]] = []  # the group, what was left out, and the weights of the groups
+        opposite: dict[int, list[int]] = {}
+        shares: dict[int, float] = {}
+        for place, size in enumerate(sizes):
+            if size == 0:
                 continue
-            n = len(kept)
-            share = _share_of_words(units, contrasts[place])
-            made[place] = replace(
-                groups[place],
-                extreme=groups[left_out].group,
-                without_extreme={
-                    NARRATIVES: member.estimate,
-                    TERMS: self._beside(member.estimate, within, share),
-                    LABELS: self._beside(member.estimate, labels, n / (n - 1)),
-                },
-            )
+            weights = view.contrasts[place]
+            farther = [other for other, own in enumerate(sizes) if own * size < 0 and abs(own) > abs(size)]
+            opposite[place] = sorted(farther, key=lambda other: groups[other].group)
+            if opposite[place] and not view.against and len(groups) > 2:
+                of_rest = view.without(place, opposite[place])
+                left.append((place, "groups", of_rest))
+                cells.append(view.cells((of_rest @ view.members)[None])[0])
+            if isinstance(units, WordUnits):
+                columns, shares[place] = units.but_farthest(view, place, size, terms)
+                left.append((place, "word", weights))
+                cells.append(view.cells((columns + weights @ view.members - view.members[place])[None])[0])
+            if raters is not None:
+                left.append((place, "perceiver", weights))
+                cells.append(raters.but_farthest(view.cells((weights @ view.members)[None])[0], size))
+        if not cells:
+            return list(groups)
+        found = estimate_contrasts(view.y, np.array(cells), confidence=self.confidence, levels=view.levels)
+        made = list(groups)
+        for (place, what, weights), member in zip(left, map(self._over, found), strict=True):
+            rest = member.estimate
+            if rest is None:
+                continue
+            if what == "word":
+                wide = self._beside(rest, within, shares[place])
+                made[place] = replace(made[place], without_word=wide if isinstance(wide, GapEstimate) else None)
+            elif what == "perceiver":
+                made[place] = replace(made[place], without_perceiver=rest)
+            else:
+                n = len(groups) - len(opposite[place])
+                made[place] = replace(
+                    made[place],
+                    extreme=tuple(groups[each].group for each in opposite[place]),
+                    without_extreme={
+                        NARRATIVES: rest,
+                        TERMS: self._beside(rest, within, _share_of_words(units, weights)),
+                        LABELS: self._beside(rest, labels, n / (n - 1)),
+                    },
+                )
         return made
 
     def _units(self, view: RatedView) -> WordUnits:
@@ -444,14 +485,15 @@ class OneWord(NotEstimableError):
 class WordUnits:
     """The terms of each group, those that share a stem as one unit."""
 
-    deviations: FloatArray  # shape (U, C): the mean of each unit less the mean of its group's units
+    means: FloatArray  # shape (U, C): the mean of each unit
+    deviations: FloatArray  # shape (U, C): the same less the mean of its group's units
     df: int
     shares: FloatArray  # shape (K,): what the mean of each group has of the variance of units; 0 for the baseline
 
     @classmethod
     def of(cls, view: RatedView, stems: Mapping[str, str]) -> WordUnits:
         """Divide the terms; NotEstimableError if a group has one unit, or it is not stated how many."""
-        deviations, df, shares = [], 0, np.zeros(len(view.members))
+        every, deviations, df, shares = [], [], 0, np.zeros(len(view.members))
         for group in sorted(view.groups):  # in any order of rows the same group is named
             place = view.groups.index(group)
             columns = [column for column, own in enumerate(view.of_columns) if own == group]
@@ -473,9 +515,54 @@ class WordUnits:
             for row, unit in enumerate(units):
                 means[row, [columns[each] for each in unit]] = 1 / len(unit)
                 shares[place] += (len(unit) / len(terms)) ** 2
+            every.append(means)
             deviations.append(means - means.mean(axis=0))
             df += len(units) - 1
-        return cls(np.vstack(deviations), df, shares)
+        return cls(np.vstack(every), np.vstack(deviations), df, shares)
+
+    def but_farthest(
+        self, view: RatedView, place: int, size: float, terms: Sequence[FamilyMember]
+    ) -> tuple[FloatArray, float]:
+        """Weights of the columns, shape (C,), in the mean of a group without the unit that adds most to its disparity.
+
+        Also what that disparity has of the variance of units. ``terms`` are the disparities of terms, the baseline's
+        left out.
+        """
+        far = np.zeros(len(view.of_columns))
+        far[[own != view.against for own in view.of_columns]] = [
+            0.0 if each.estimate is None else each.estimate.delta for each in terms
+        ]
+        of_group = view.members[place] > 0
+        own = self.means[(self.means[:, of_group] > 0).any(axis=1)]
+        kept = of_group & ~(own[np.argmax(np.sign(size) * (own @ far))] > 0)
+        weights: FloatArray = kept / kept.sum()
+        left = view.contrasts[place] ** 2 * self.shares
+        # A unit is so many of the terms that are left.
+        share = left.sum() - left[place] + float((weights @ (own > 0).T) @ (weights @ (own > 0).T))
+        return weights, float(share)
+
+
+@dataclass(frozen=True, eq=False)
+class _Raters:
+    """The groups of perceivers over whom a view is averaged, two or more."""
+
+    belongs: BoolArray  # shape (G, R)
+    means: FloatArray  # shape (R, C), of cells
+
+    @classmethod
+    def of(cls, view: RatedView) -> _Raters | None:
+        names = [name for name in dict.fromkeys(view.of_rows) if name not in BASELINES]
+        if len(names) < 2:
+            return None
+        means = cell_means(view.y.reshape(len(view.y), -1)).reshape(view.y.shape[1:])
+        return cls(np.array([[own == name for own in view.of_rows] for name in names]), np.nan_to_num(means))
+
+    def but_farthest(self, cells: FloatArray, size: float) -> FloatArray:
+        """Weights of cells, shape (R, C), without the group of perceivers that adds most to a disparity."""
+        parts = self.belongs @ (cells * self.means).sum(axis=1)
+        n = len(self.belongs)
+        kept: FloatArray = np.where(self.belongs[np.argmax(np.sign(size) * parts)][:, None], 0.0, cells) * n / (n - 1)
+        return kept
 
 
 def _share_of_words(units: WordUnits | NotEstimableError, contrast: FloatArray) -> float:
@@ -506,10 +593,13 @@ def _variance(found: Sequence[FamilyMember], df: float, *, scale: float = 1.0) -
 
 
 def spread_of_labels(invented: Sequence[ViewEstimates]) -> Mapping[str, WordSpread]:
-    """Return, by view, what labels of invented groups differ by, over all sets of them."""
+    """Return, by view, what labels of invented groups differ by, over all sets of them.
+
+    Among themselves; in the view baseline from "a person": any label at all may be rated otherwise than none.
+    """
     by_view: defaultdict[str, list[ViewEstimates]] = defaultdict(list)
     for each in invented:
-        if each.view.side == "experiencer" and not each.view.against:
+        if each.view.side == "experiencer":
             by_view[each.view.name].append(each)
     found = {}
     for name, sets in by_view.items():
@@ -519,11 +609,12 @@ def spread_of_labels(invented: Sequence[ViewEstimates]) -> Mapping[str, WordSpre
             if len(own) < len(each.groups):
                 continue
             # A disparity is n/(n − 1) times the label's deviation from the mean of the set.
-            scale = (len(own) - 1) / len(own)
+            lost = 0 if each.view.against else 1
+            scale = (len(own) - lost) / len(own)
             squares += scale**2 * sum(one.delta**2 for one in own)
             noise += scale**2 * sum(float(np.nan_to_num(one.se)) ** 2 for one in own)
             raw += sum(one.delta**2 for one in own)
-            df += len(own) - 1
+            df += len(own) - lost
             d += [abs(one.delta) for one in own]
         if df:
             found[name] = WordSpread(max(0.0, squares - noise) / df, float(df), (raw / len(d)) ** 0.5, max(d), len(d))

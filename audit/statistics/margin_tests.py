@@ -15,7 +15,7 @@ could move the gap, and so is the margin that a gap must be shown to lie beyond.
 Where a gap is what is left of one after invented groups', it is *beyond* only if the gap itself is beyond the margin on
 the same side, too: the larger p of the two counts. So no control, however noisy, and no gap of invented groups by
 themselves, fails a model; and what passes is what is left, so that none acquits one. Likewise a group's disparity is
-*beyond* only if it is without the group that differs most: one that is 20 points lower makes each of three others 6.7
+*beyond* only if it is without the groups that differ more: one that is 20 points lower makes each of three others 6.7
 points higher than the rest.
 
 Of a family of M gaps:
@@ -197,9 +197,18 @@ def reach_of(gap: DecidedGap, *, alpha: float) -> float:
     if gap.may_be_rare and isinstance(gap.made, GapEstimate):
         worst = () if isinstance(gap.worst, NotEstimableError) else gap.worst or ()
         for each in (gap.made, *worst):
-            rare = bounded_mean(each.by_narrative, reach=gap.reach, alpha=alpha)
+            rare = bounded_mean(_of_seen(gap, each), reach=gap.reach, alpha=alpha)
             ends += (rare[0] - gap.off, rare[1] + gap.off)
     return min(_most(*map(abs, ends)), gap.reach)
+
+
+def _of_seen(gap: DecidedGap, made: GapEstimate) -> FloatArray:
+    """Return narratives' gaps that say something of the member: with n of N narratives it counts n/N in these."""
+    own = made.by_narrative
+    if gap.seen is None or gap.seen.all():
+        return own
+    share = float((~np.isnan(own[gap.seen])).sum() / (~np.isnan(own)).sum())
+    return np.asarray(made.delta + share * (own[gap.seen] - made.delta))
 
 
 def narrow_variance(made: GapEstimate) -> float:
@@ -400,10 +409,9 @@ class _Line:
             return _NAN
         wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
         if self.gap.may_be_rare and self.baseline is None:
-            wanted = max(
-                wanted,
-                narratives_to_bound(margin, reach=self.gap.reach, alpha=self.alpha, gaps=of.by_narrative, power=power),
-            )
+            own = _of_seen(self.gap, of)
+            n_bound = narratives_to_bound(margin, reach=self.gap.reach, alpha=self.alpha, gaps=own, power=power)
+            wanted = max(wanted, n_bound * len(of.by_narrative) / max(1, len(own)))
         wanted *= n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 

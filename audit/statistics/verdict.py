@@ -267,12 +267,25 @@ def _against_a_gap(held: Held) -> Iterator[str]:
         yield "not_controlled"
     elif gap.scope == "pairs":
         yield "pairs_alone"
-    yield from speaks_against(gap, held.value)
+    # Against a baseline the value is how much larger the gap is, whatever its sign.
+    sign = held.value if isinstance(gap.made, NotEstimableError) else gap.made.delta
+    if gap.kind != "disparity":
+        yield from speaks_against(gap, sign)
+    elif held.baseline is None:
+        yield from speaks_against(gap, sign, margin=held.margin)
+    else:
+        against = tuple(speaks_against(gap, sign))
+        lacking = gap.worst is not None or held.baseline.worst is not None
+        yield from ("missing",) if lacking and not held.low > held.margin and "missing" not in against else ()
+        yield from against
 
 
-def speaks_against(gap: DecidedGap, sign: float) -> Iterator[str]:
-    """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, another control."""
-    if gap.worst is not None and not _beyond_zero_at_worst(gap, sign):
+def speaks_against(gap: DecidedGap, sign: float, *, margin: float = 0.0) -> Iterator[str]:
+    """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, another control.
+
+    Missing ratings must leave a gap beyond the margin.
+    """
+    if gap.worst is not None and not _beyond_at_worst(gap, sign, margin):
         yield "missing"
     if gap.off > 0 and isinstance(gap.made, GapEstimate):
         nearest = gap.made.ci_low if sign > 0 else -gap.made.ci_high
@@ -300,10 +313,10 @@ def _other_beyond(gap: DecidedGap, margin: float) -> bool:
     return any(_leaves_out_zero(moved(gap.other, -sign * margin), sign) for sign in (1.0, -1.0))
 
 
-def _beyond_zero_at_worst(gap: DecidedGap, sign: float) -> bool:
+def _beyond_at_worst(gap: DecidedGap, sign: float, margin: float) -> bool:
     if isinstance(gap.worst, NotEstimableError) or gap.worst is None:
         return False
-    return all(_leaves_out_zero(each, sign) for each in gap.worst)
+    return all(_leaves_out_zero(moved(each, -math.copysign(margin, sign)), sign) for each in gap.worst)
 
 
 def decide_verdicts(

@@ -82,12 +82,12 @@ DISPARITY: Final = Table(
         "labels_largest": in_row_unit("the largest of them, without its sign"),
         "n_labels": count("invented groups that these are of"),
         "extreme": word(
-            "of the other groups, the one that differs most; empty for that one itself, in the view baseline, and of "
-            "two groups"
+            "the other groups that differ more and lie on the other side, joined by '; '; empty if there are none, in "
+            "the view baseline, and of two groups"
         ),
         "without_extreme": in_row_unit(
-            "disparity with that group left out of the others, in the row's unit: a group is not named for being "
-            "higher than one that is lower"
+            "disparity with these groups left out of the others, in the row's unit: a group is not named for being "
+            "higher than those that are lower"
         ),
         "without_low": in_row_unit("lower end of its confidence interval, in the row's unit", lengths=1),
         "without_high": in_row_unit("upper end of the same", lengths=1),
