@@ -374,6 +374,11 @@ class _Line:
             return "a few narratives with a large gap, which these did not happen to show, could hide one", (
                 "rare_gaps",
             )
+        if self.baseline is None and self.gap.kind == "disparity" and groups_differ_too_much(self.gap, margin):
+            return (
+                "the interval reaches beyond the margin, and more narratives would not help: the words of a group, or "
+                "the labels of invented groups, differ by as much; ask about more terms for each group"
+            ), ("margin_open",)
         return "the interval reaches beyond the margin, and does not lie wholly beyond it", ("margin_open",)
 
     @property

@@ -267,7 +267,13 @@ def _against_a_gap(held: Held) -> Iterator[str]:
         yield "not_controlled"
     elif gap.scope == "pairs":
         yield "pairs_alone"
-    yield from speaks_against(gap, held.value)
+    if held.baseline is None:
+        yield from speaks_against(gap, held.value)
+        return
+    # Worse than a baseline is farther from 0 on the gap's own side, whichever that is.
+    yield from speaks_against(gap, gap.made.delta if isinstance(gap.made, GapEstimate) else held.value)
+    if (gap.worst is not None or held.baseline.worst is not None) and not held.low > 0:
+        yield "missing"
 
 
 def speaks_against(gap: DecidedGap, sign: float) -> Iterator[str]:
