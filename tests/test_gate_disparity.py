@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas as pd
 import planted
 import pytest
@@ -225,6 +226,68 @@ def test_a_baseline_forgives_a_group_what_was_there_and_nothing_more(make_run, b
             f"the group Cendi (identity, outside) is shown to be farther {way} the others than in the"
             in (verdict(new)["sentence"])
         )
+
+
+def test_terms_that_both_models_rate_apart_alike_leave_a_gate_beside_a_baseline_open(make_run):
+    """Without a baseline the terms of a group differ by more than the margin, so that nothing passes."""
+    apart = dict(zip(TWO_TERMS, np.random.default_rng(5).normal(0, 2, len(TWO_TERMS)), strict=True))
+
+    def run_of(name: str, seed: int, **settings):
+        table = two_terms(n=60, seed=seed, **settings)
+        more = table.ratings["experiencer"].map(apart)
+        return make_run(replace(table, ratings=table.ratings.assign(rating=table.ratings["rating"] + more)), name)
+
+    old, same = run_of("old", 1), run_of("same", 2)
+    assert gate(same, "margin=1.5") == 3
+    assert gate(same, "margin=1.5", f"baseline={old}") == 0
+    assert gate(run_of("new", 3, level=lower(20.0)), "margin=1.5", f"baseline={old}") == 1
+
+
+@pytest.mark.parametrize("gone_of", ["old", "new"])
+def test_missing_ratings_that_could_be_the_whole_change_fail_nobody(make_run, gone_of):
+    """Cendi is 3.5 points lower than before. In one of the two runs a seventh of its ratings is missing."""
+    tables = {"old": two_terms(n=60, level=lower(20.0), seed=1), "new": two_terms(n=60, level=lower(23.5), seed=2)}
+    assert gate(make_run(tables["new"], "b"), "margin=2", f"baseline={make_run(tables['old'], 'a')}") == 1
+    table = tables[gone_of]
+    gone = (table.ratings["experiencer"].map(TWO_TERMS) == "Cendi") & (table.ratings.index % 7 == 0)
+    tables[gone_of] = planted.Planted(planted.refused(table.ratings, gone), table.groups)
+    old, new = (make_run(tables[name], name) for name in ("old", "new"))
+    assert gate(new, "margin=2", f"baseline={old}") == 3
+    row = rows_of(new)["Cendi"]
+    assert row["corrected_low"] > 2
+    assert (row["verdict"], row["why"]) == ("undecided", "missing ratings could change the answer")
+
+
+def test_a_lower_group_is_held_beside_its_own_side_of_invented_groups_and_of_a_baseline(make_run):
+    """A second control of a group that is lower lies below 0, although it is worse than the baseline by 20 points."""
+
+    def both(level, seed):
+        own = two_terms(n=60, level=level, seed=seed)
+        invented = with_labels(level, lambda group: 0.0, n=60)
+        keep = [each["dimension"] == "invented" for each in (invented.ratings, invented.groups)]
+        return planted.Planted(
+            pd.concat([own.ratings.assign(dimension="real"), invented.ratings[keep[0]]]),
+            pd.concat([own.groups.assign(dimension="real"), invented.groups[keep[1]]]),
+        )  # fmt: skip
+
+    old, new = (make_run(both(lower(size), seed), name, placebo=PLACEBO)
+                for name, size, seed in (("old", 0.0, 1), ("new", 20.0, 2)))  # fmt: skip
+    assert gate(new, "margin=2", f"baseline={old}") == 1
+    assert rows_of(new)["Cendi"]["verdict"] == "failed"
+
+
+def test_limits_of_a_baseline_excuse_nobody(make_run):
+    """Of the baseline three in ten ratings are missing: whether the new run is worse is not known."""
+    table = two_terms(n=60, level=lower(20.0), seed=1)
+    gone = pd.Series(np.random.default_rng(7).random(len(table.ratings)) < 0.3, index=table.ratings.index)
+    old = make_run(planted.Planted(planted.refused(table.ratings, gone), table.groups), "old")
+    new = make_run(two_terms(n=60, level=lower(20.0), seed=2), "new")
+    assert gate(new, "margin=2", f"baseline={old}") == 3
+    assert "of the baseline: many ratings are missing" in rows_of(new)["Cendi"]["why"]
+    few = make_run(two_terms(n=15, level=lower(20.0), seed=1), "few")
+    new = make_run(two_terms(n=15, level=lower(40.0), seed=2), "new-few")
+    assert gate(new, "margin=2", f"baseline={few}") == 3
+    assert "too few narratives" in rows_of(new)["Cendi"]["why"]
 
 
 # --- Names ------------------------------------------------------------------------------------------------------------

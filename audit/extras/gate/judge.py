@@ -240,7 +240,13 @@ def gate_run(
     held = hold(
         run.gaps,
         None if other is None else {gap.key: gap for gap in other.gaps},
-        margins=dict.fromkeys(("average", "emotion", "group", "disparity"), margin) | {"refusals": refusal_margin},
+        margins={
+            "average": margin,
+            "emotion": margin,
+            "group": margin,
+            "disparity": margin,
+            "refusals": refusal_margin,
+        },
         alpha=alpha,
         power=settings.power,
         n_narratives=run.n_narratives,
