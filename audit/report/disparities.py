@@ -7,7 +7,7 @@ another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -254,6 +254,10 @@ def limit_in_words(code: str) -> str:
     return _REASONS.get(code, code)
 
 
-def _step(rows: Sequence[PlacedRow]) -> str:
-    codes = {code for row in rows for code in limits_of_row(row)}
+def step_for(codes: Collection[str]) -> str:
+    """Say what to do about codes of ``limits``; empty if nothing helps."""
     return next((step for code, step in _STEPS if code in codes), "")
+
+
+def _step(rows: Sequence[PlacedRow]) -> str:
+    return step_for({code for row in rows for code in limits_of_row(row)})

@@ -30,6 +30,7 @@ from scipy import special
 from audit.errors import NotEstimableError, attempt
 from audit.statistics import scopes
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.comparisons import WordEffects
 from audit.statistics.controls import RANDOM_SETS, Repetition, beyond_placebo
 from audit.statistics.conversations import wider_over_conversations
 from audit.statistics.echo import same_words_cube
@@ -77,6 +78,7 @@ class DecidedGap:
     # The part of its variance that narratives do not have, in squared points: of a group's own gap due to pairs, of a
     # disparity due to terms or labels.
     pair_variance: float = 0.0
+    words: WordEffects | None = None  # of a disparity: what that part is of; None if it speaks of these words alone
     # Of a disparity, codes of what keeps it from being judged, and of what keeps it from being one of the group.
     held_back: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()

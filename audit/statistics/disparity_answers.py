@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
+from audit.statistics.comparisons import WordEffects
 from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.disparity_estimates import (
     LABELS,
@@ -26,6 +27,7 @@ from audit.statistics.disparity_estimates import (
     OneWord,
     RatedView,
     ViewEstimates,
+    WordSpread,
 )
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.margin_tests import Held, hold, reach_of
@@ -90,12 +92,20 @@ def _gap_of(
     rest = each.without_extreme.get(scope)
     worst = each.at_worst(scope, plan.confidence)
     labels = each.scopes.get(LABELS)
+    spread = {TERMS: estimated.within, LABELS: estimated.labels}.get(scope)
+    words = None
+    if isinstance(spread, WordSpread):
+        words = WordEffects(
+            spread.variance, spread.df, each.shares[scope], spread.names, spread.deviations, spread.narrative_ids,
+            plan.scale,
+        )  # fmt: skip
     return replace(
         gap,
         made=made,
         narrative_ids=plan.units_of(cube.narrative_ids, narrow),
         worst=None if each.worst is None else worst or NotEstimableError("missing ratings have no bound"),
         pair_variance=max(0.0, float(np.nan_to_num(made.se**2 - narrow.se**2))),
+        words=words,
         held_back=back,
         unproven=tuple(unproven),
         plain=rest if isinstance(rest, GapEstimate) else None,

@@ -176,6 +176,9 @@ class WordSpread:
     sd: float = _NAN  # as observed, noise included
     largest: float = _NAN
     n: int = 0
+    names: tuple[Any, ...] = ()  # length U, of each word or label
+    deviations: FloatArray = field(default_factory=lambda: np.empty((0, 0)), repr=False)  # shape (U, N), by narrative
+    narrative_ids: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +192,7 @@ class GroupDisparity:
     # the estimate with missing ratings where they make it lowest, and highest; None if none is missing
     worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
     off: float = 0.0  # how far it could be off because ratings are known within bounds, in its unit; NaN without bounds
+    shares: Mapping[str, float] = field(default_factory=dict)  # by scope, what it has of the variance of words
     # The groups that differ more and lie on the other side, and the disparity of this one without them, by scope; empty
     # if there are none, against a baseline, and of two groups.
     extreme: tuple[str, ...] = ()
@@ -299,7 +303,7 @@ class DisparityPlan:
             levels=view.levels,
         )
         n, m = len(of_groups), len(of_groups) + len(of_terms)
-        within = units if isinstance(units, NotEstimableError) else _variance(found[m:], units.df)
+        within = units if isinstance(units, NotEstimableError) else _variance(found[m:], units, view.cube.narrative_ids)
         none_asked = NotEstimableError("no invented groups were asked about in this view")
         of_labels: WordSpread | NotEstimableError = none_asked
         if view.side == "experiencer" and not self.invented:
@@ -403,7 +407,8 @@ class DisparityPlan:
                 scopes[WORDINGS] = attempt(lambda: self._over_wordings(view, name, wordings))
         weights = view.cells(view.contrasts[[place]] @ view.members)[0]
         worst = None if view.side == "perceiver" else self._worst(view, weights, estimate)
-        return GroupDisparity(view, name, narrow, scopes, worst, _off(view, weights))
+        shares = {TERMS: share_of_terms, LABELS: view.of_labels}
+        return GroupDisparity(view, name, narrow, scopes, worst, _off(view, weights), shares)
 
     def _beside(
         self, estimate: GapEstimate, spread: WordSpread | NotEstimableError, share: float
@@ -488,12 +493,13 @@ class WordUnits:
     means: FloatArray  # shape (U, C): the mean of each unit
     deviations: FloatArray  # shape (U, C): the same less the mean of its group's units
     df: int
+    terms: tuple[tuple[str, ...], ...]  # length U, of each
     shares: FloatArray  # shape (K,): what the mean of each group has of the variance of units; 0 for the baseline
 
     @classmethod
     def of(cls, view: RatedView, stems: Mapping[str, str]) -> WordUnits:
         """Divide the terms; NotEstimableError if a group has one unit, or it is not stated how many."""
-        every, deviations, df, shares = [], [], 0, np.zeros(len(view.members))
+        every, deviations, names, df, shares = [], [], [], 0, np.zeros(len(view.members))
         for group in sorted(view.groups):  # in any order of rows the same group is named
             place = view.groups.index(group)
             columns = [column for column, own in enumerate(view.of_columns) if own == group]
@@ -517,8 +523,9 @@ class WordUnits:
                 shares[place] += (len(unit) / len(terms)) ** 2
             every.append(means)
             deviations.append(means - means.mean(axis=0))
+            names += [tuple(sorted(terms[each] for each in unit)) for unit in units]
             df += len(units) - 1
-        return cls(np.vstack(every), np.vstack(deviations), df, shares)
+        return cls(np.vstack(every), np.vstack(deviations), df, tuple(names), shares)
 
     def but_farthest(
         self, view: RatedView, place: int, size: float, terms: Sequence[FamilyMember]
@@ -576,20 +583,28 @@ def _connected(shared: BoolArray) -> list[list[int]]:
     return [np.flatnonzero(row).tolist() for row in np.unique(linked, axis=0)]
 
 
-def _variance(found: Sequence[FamilyMember], df: float, *, scale: float = 1.0) -> WordSpread | NotEstimableError:
+def _variance(
+    found: Sequence[FamilyMember], units: WordUnits, narrative_ids: tuple[Any, ...]
+) -> WordSpread | NotEstimableError:
     """Return the variance of what contrasts are deviations from, each of them without the noise of its estimate.
 
     Notes
     -----
     A deviation has the expected square of its true value and of its standard error: σ² = Σ (d² − se²) / df, not below
-    0. ``scale`` turns a contrast into a deviation.
+    0.
     """
-    estimates = [member.estimate for member in found]
-    if not all(isinstance(each, GapEstimate) for each in estimates):
+    estimates = [member.estimate for member in found if member.estimate is not None]
+    if len(estimates) < len(found):
         return NotEstimableError("the ratings do not determine every term")
-    d = scale * np.array([each.delta for each in estimates if each is not None])
-    se = scale * np.nan_to_num([each.se for each in estimates if each is not None])
-    return WordSpread(max(0.0, float((d**2 - se**2).sum()) / df), float(df))
+    d = np.array([each.delta for each in estimates])
+    se = np.nan_to_num([each.se for each in estimates])
+    return WordSpread(
+        max(0.0, float((d**2 - se**2).sum()) / units.df),
+        float(units.df),
+        names=units.terms,
+        deviations=np.stack([each.by_narrative for each in estimates]),
+        narrative_ids=narrative_ids,
+    )
 
 
 def spread_of_labels(invented: Sequence[ViewEstimates]) -> Mapping[str, WordSpread]:
@@ -604,6 +619,9 @@ def spread_of_labels(invented: Sequence[ViewEstimates]) -> Mapping[str, WordSpre
     found = {}
     for name, sets in by_view.items():
         squares, noise, raw, df, d = 0.0, 0.0, 0.0, 0, []
+        narratives = tuple(dict.fromkeys(key for each in sets for key in each.view.cube.narrative_ids))
+        place_of = {key: place for place, key in enumerate(narratives)}
+        names, deviations = [], []
         for each in sets:
             own = [one.narrow for one in each.groups if one.narrow is not None]
             if len(own) < len(each.groups):
@@ -616,8 +634,19 @@ def spread_of_labels(invented: Sequence[ViewEstimates]) -> Mapping[str, WordSpre
             raw += sum(one.delta**2 for one in own)
             df += len(own) - lost
             d += [abs(one.delta) for one in own]
+            cube = each.view.cube
+            names += [(cube.dimension, one.group) for one in each.groups]
+            rows = np.full((len(own), len(narratives)), np.nan)
+            at = [place_of[key] for key in cube.narrative_ids]
+            for row, one in zip(rows, own, strict=True):
+                if len(one.by_narrative) == len(at):  # else it is of conversations, and no narrative's is known
+                    row[at] = scale * one.by_narrative
+            deviations.append(rows)
         if df:
-            found[name] = WordSpread(max(0.0, squares - noise) / df, float(df), (raw / len(d)) ** 0.5, max(d), len(d))
+            found[name] = WordSpread(
+                max(0.0, squares - noise) / df, float(df), (raw / len(d)) ** 0.5, max(d), len(d), tuple(names),
+                np.vstack(deviations), narratives,
+            )  # fmt: skip
     return found
 
 

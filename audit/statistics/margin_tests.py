@@ -58,7 +58,7 @@ from scipy import special
 
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.bounded_mean import bounded_mean, narratives_to_bound
-from audit.statistics.comparisons import Labelled, difference, over_groups
+from audit.statistics.comparisons import Labelled, difference, over_groups, over_words
 from audit.statistics.deciding_estimate import DecidedGap, Kind, Made, rare_share
 from audit.statistics.estimates import GapEstimate, t_interval, with_variance
 from audit.statistics.families import adjust_p
@@ -268,13 +268,15 @@ class _Line:
         confidence = 1 - self.alpha
         change, _ = difference(first, second, confidence=confidence)
         total, _ = difference(first, replace(second, estimate=opposite), confidence=confidence)
-        if self.gap.kind in ("group", "disparity"):
+        if self.gap.kind == "group":
             return self._beside_pairs(change), self._beside_pairs(total)
+        if self.gap.kind == "disparity":
+            return self._beside_words(change, -1.0), self._beside_words(total, 1.0)
         change = over_groups(change, first, second, confidence=confidence)
         return change, over_groups(total, first, second, confidence=confidence, sign=1.0)
 
     def _beside_pairs(self, pair: GapEstimate) -> GapEstimate:
-        """Widen a change or sum by how much pairs of groups, or words, differ anyway."""
+        """Widen a change or sum by how much pairs of groups differ anyway."""
         assert self.baseline is not None
         if pair.not_estimable:
             return pair
@@ -282,6 +284,16 @@ class _Line:
         extra = self.gap.pair_variance + self.baseline.pair_variance
         df = min(self.gap.made.df, self.baseline.made.df)
         return with_variance(pair, extra, df, confidence=1 - self.alpha)
+
+    def _beside_words(self, pair: GapEstimate, sign: float) -> GapEstimate:
+        """Widen a change or sum of disparities by how much words, or labels, differ in it."""
+        assert self.baseline is not None
+        known = [each.words for each in (self.gap, self.baseline) if each.words is not None]
+        if len(known) == 2:
+            return over_words(pair, *known, confidence=1 - self.alpha, sign=sign)
+        for each in known:
+            pair = with_variance(pair, each.share * each.variance, each.df, confidence=1 - self.alpha)
+        return pair
 
     @property
     def value(self) -> float:
@@ -387,6 +399,11 @@ class _Line:
             return "a few narratives with a large gap, which these did not happen to show, could hide one", (
                 "rare_gaps",
             )
+        if self.baseline is None and self.gap.kind == "disparity" and groups_differ_too_much(self.gap, margin):
+            return (
+                "the interval reaches beyond the margin, and more narratives would not help: the words of a group, or "
+                "the labels of invented groups, differ by as much; ask about more terms for each group"
+            ), ("margin_open",)
         return "the interval reaches beyond the margin, and does not lie wholly beyond it", ("margin_open",)
 
     @property

@@ -267,17 +267,15 @@ def _against_a_gap(held: Held) -> Iterator[str]:
         yield "not_controlled"
     elif gap.scope == "pairs":
         yield "pairs_alone"
-    # Against a baseline the value is how much larger the gap is, whatever its sign.
-    sign = held.value if isinstance(gap.made, NotEstimableError) else gap.made.delta
-    if gap.kind != "disparity":
-        yield from speaks_against(gap, sign)
-    elif held.baseline is None:
-        yield from speaks_against(gap, sign, margin=held.margin)
-    else:
-        against = tuple(speaks_against(gap, sign))
-        lacking = gap.worst is not None or held.baseline.worst is not None
-        yield from ("missing",) if lacking and not held.low > held.margin and "missing" not in against else ()
-        yield from against
+    # What is beyond its margin, or worse than a baseline's by the margin, is so with missing ratings at their worst.
+    margin = held.margin if gap.kind == "disparity" else 0.0
+    if held.baseline is None:
+        yield from speaks_against(gap, held.value, margin=margin)
+        return
+    # Worse than a baseline is farther from 0 on the gap's own side, whichever that is.
+    yield from speaks_against(gap, gap.made.delta if isinstance(gap.made, GapEstimate) else held.value)
+    if (gap.worst is not None or held.baseline.worst is not None) and not held.low > margin:
+        yield "missing"
 
 
 def speaks_against(gap: DecidedGap, sign: float, *, margin: float = 0.0) -> Iterator[str]:
