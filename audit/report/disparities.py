@@ -164,7 +164,9 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
             verb = Markup("is" if len(own) == 1 else "are") + Markup(" ") + of if not parts else Markup("")
             parts.append(Markup(" ").join(filter(None, (_names(own), verb, Markup(code)))))
     view = str(found[0]["view"])
-    words = Markup(" and ").join(parts) + Markup(" than the others, {}").format(_WHOEVER[view])
+    alone = any("one_perceiver" in limits_of_row(each) for each in found)
+    whoever = "on average over the personas asked" if alone else _WHOEVER[view]
+    words = Markup(" and ").join(parts) + Markup(" than the others, {}").format(whoever)
     if all(each["claim"] == "words" for each in found):
         words += Markup(", in these words")
     elif any(each["claim"] == "words" for each in found):
@@ -175,6 +177,8 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
         words += Markup(", by {} than {} points").format(by, show(found[0], "margin", unsigned))
     if any("these_wordings" in str(each["limits"]) for each in found):
         words += Markup("; not shown for other wordings")
+    if alone:
+        words += Markup("; not shown without one of these personas")
     first = next((each for each in found if is_lower(each)), found[0])
     kind = "within" if sizes == {"smaller"} else "gap"
     return DisparitySentence(
@@ -242,11 +246,17 @@ def limits_of_row(row: PlacedRow) -> tuple[str, ...]:
 
 def _because(rows: Sequence[PlacedRow]) -> str:
     """Say why groups are undecided, each reason once."""
-    codes = dict.fromkeys(code for row in rows for code in limits_of_row(row))
-    telling = [code for code in codes if code in _BLOCKING] or list(codes)
+    return listed([_REASONS.get(code, code) for code in _telling(rows)])
+
+
+def _telling(rows: Sequence[PlacedRow]) -> list[str]:
+    """Return the codes that say why there is no answer; else all of them."""
+    codes = list(dict.fromkeys(code for row in rows for code in limits_of_row(row)))
     if any(row["code"] == "no_verdict" for row in rows):
-        telling = list(codes)[:1]  # what allows no verdict comes first
-    return listed([_REASONS.get(code, code) for code in telling])
+        return codes[:1]  # what allows no verdict comes first
+    if any(row["code"] in ("lower", "higher") for row in rows):
+        return codes
+    return [code for code in codes if code in _BLOCKING] or codes
 
 
 def limit_in_words(code: str) -> str:
@@ -260,4 +270,4 @@ def step_for(codes: Collection[str]) -> str:
 
 
 def _step(rows: Sequence[PlacedRow]) -> str:
-    return step_for({code for row in rows for code in limits_of_row(row)})
+    return step_for(_telling(rows))

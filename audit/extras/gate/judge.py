@@ -67,7 +67,9 @@ _REASONS: Final = REASONS | {
     "controls_disagree": "beyond the margin, but in identical words these groups do not differ from invented ones",
 }
 """Why a gap is undecided, and what to do about it if that is known."""
-_NOT_OF_GROUP: Final = ("one_term", "same_stem", "stems_not_stated", "intersection", "bystander", "invented_as_large")
+_NOT_OF_GROUP: Final = (
+    "one_term", "same_stem", "stems_not_stated", "intersection", "terms_differ", "bystander", "invented_as_large",
+)  # fmt: skip
 """Codes of a disparity that is not shown to be one of its group."""
 Place: TypeAlias = tuple[str, str]
 Passed: TypeAlias = Literal["passed", "failed", "undecided"]
