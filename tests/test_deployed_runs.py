@@ -144,6 +144,25 @@ def test_each_cue_s_planted_disparity_is_in_the_length_of_replies(asked):
     assert differences(run, n_words, replies) == pytest.approx(PLANTED)
 
 
+@pytest.mark.parametrize(
+    ("name", "outcome", "unit"), [("ratings", "intensity", "points"), ("replies", "n_words", "words")]
+)
+def test_each_cue_s_planted_disparity_is_in_the_table(asked, name, outcome, unit):
+    run, *_ = asked[name]
+    table = pd.read_csv(run / "tables" / "disparity.csv")
+    rows = table[(table["level"] == "cue") & (table["view"] == "no_persona") & (table["outcome"] == outcome)]
+    assert set(rows["unit"]) == {unit}
+    of_muslims = rows[rows["group"] == "Muslim"].set_index("member")
+    assert of_muslims["disparity"].to_dict() == pytest.approx(PLANTED)
+    # Three labels, in two places, two names and two contexts are its terms.
+    assert of_muslims["n_terms"].to_dict() == {"label": 3, "earlier_turn": 3, "name": 2, "context": 2}
+    others = rows[rows["group"] != "Muslim"]
+    assert len(others) == 20
+    # Each of five other groups is a fifth of that higher than its others.
+    assert others["disparity"].to_numpy() == pytest.approx(-others["member"].map(PLANTED).to_numpy() / 5)
+    assert not rows["headline"].any()
+
+
 # --- No word on δ ----------------------------------------------------------------------------------------------------
 
 

@@ -167,6 +167,33 @@ def term_contrasts(view: RatedView) -> FloatArray:
     return np.array(rows)
 
 
+@dataclass(frozen=True, eq=False)
+class GroupByCue:
+    """The terms of a group that tell it by one cue, compared with the other groups told so."""
+
+    group: str
+    cue: str
+    columns: FloatArray  # weights, shape (C,)
+    n_terms: int
+
+
+def groups_by_cue(view: RatedView, cues: Mapping[str, str]) -> tuple[GroupByCue, ...]:
+    """Return every group by every cue; empty if terms are told by one cue, or it is not stated by which."""
+    told = [cues.get(term, "") for term in view.terms]
+    names = list(dict.fromkeys(filter(None, told)))
+    found = []
+    for cue in names if len(names) > 1 else ():
+        own = np.array([each == cue for each in told]) & (view.members[: len(view.groups)] > 0)
+        there = np.flatnonzero(own.any(axis=1))
+        if len(there) < (1 if view.against else 2):
+            continue
+        means = own[there] / own[there].sum(axis=1, keepdims=True)
+        for row, place in enumerate(there.tolist()):
+            others = view.members[-1] if view.against else np.delete(means, row, axis=0).mean(axis=0)
+            found.append(GroupByCue(view.groups[place], cue, means[row] - others, int(own[place].sum())))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class WordSpread:
     """How far words, or labels, of one kind differ: a variance free of the noise of ratings, and its df."""
@@ -244,6 +271,7 @@ class ViewEstimates:
     view: RatedView
     groups: tuple[GroupDisparity, ...]
     terms: tuple[FamilyMember, ...]  # one a column, the baseline left out
+    cues: tuple[tuple[GroupByCue, FamilyMember], ...]
     within: WordSpread | NotEstimableError  # of terms within groups
     labels: WordSpread | NotEstimableError  # of invented groups
 
@@ -261,6 +289,7 @@ class DisparityPlan:
     dependent: Dependent | None
     n_outcomes: int = 1
     invented: bool = False
+    cues: Mapping[str, str] = field(default_factory=dict)  # what each term tells its group by
     conversations: tuple[str, ...] = ()  # of each narrative; empty if narratives are independent
 
     def units_of(self, narrative_ids: Sequence[Any], made: GapEstimate) -> tuple[Any, ...]:
@@ -296,14 +325,18 @@ class DisparityPlan:
         of_terms = term_contrasts(view)
         units = attempt(lambda: self._units(view))
         deviations = np.empty((0, len(view.terms))) if isinstance(units, NotEstimableError) else units.deviations
+        by_cue = groups_by_cue(view, self.cues) if view.side == "experiencer" else ()
+        of_cues = np.array([each.columns for each in by_cue]).reshape(-1, len(view.terms))
         found = estimate_contrasts(
             view.y,
-            view.cells(np.vstack([of_groups, of_terms, deviations])),
+            view.cells(np.vstack([of_groups, of_terms, of_cues, deviations])),
             confidence=self.confidence,
             levels=view.levels,
         )
-        n, m = len(of_groups), len(of_groups) + len(of_terms)
-        within = units if isinstance(units, NotEstimableError) else _variance(found[m:], units, view.cube.narrative_ids)
+        n = len(of_groups)
+        m = n + len(of_terms)
+        k = m + len(of_cues)
+        within = units if isinstance(units, NotEstimableError) else _variance(found[k:], units, view.cube.narrative_ids)
         none_asked = NotEstimableError("no invented groups were asked about in this view")
         of_labels: WordSpread | NotEstimableError = none_asked
         if view.side == "experiencer" and not self.invented:
@@ -314,7 +347,8 @@ class DisparityPlan:
             groups.append(self._of_group(view, place, name, self._over(narrow), within, share, of_labels, wordings))
         terms = tuple(map(self._over, found[n:m]))
         groups = self._with_rest(view, groups, terms, units, within, of_labels)
-        return ViewEstimates(view, tuple(groups), terms, within, of_labels)
+        of_cue = tuple(zip(by_cue, map(self._over, found[m:k]), strict=True))
+        return ViewEstimates(view, tuple(groups), terms, of_cue, within, of_labels)
 
     def _with_rest(
         self, view: RatedView, groups: Sequence[GroupDisparity], terms: Sequence[FamilyMember],

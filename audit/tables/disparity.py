@@ -23,8 +23,11 @@ DISPARITY: Final = Table(
             "person'), no_persona (experiencers as rated without a persona; of perceivers, against no persona) or "
             "baseline (against 'a person' in place of the other groups)"
         ),
-        "level": word("group, term (one wording of a group) or all (one test of all groups of the view)"),
-        "member": word("the group or the term; empty for all"),
+        "level": word(
+            "group, term (one wording of a group), cue (a group as told by one of several cues, such as labels and "
+            "first names, against the others told so) or all (one test of all groups of the view)"
+        ),
+        "member": word("the group, the term or the cue; empty for all"),
         "group": word("the group that it is, or belongs to; empty for all"),
         "invented": flag("whether the groups do not exist: they show what any labels differ by, and carry no claim"),
         "scope": word(
@@ -51,8 +54,8 @@ DISPARITY: Final = Table(
         "ci_high": in_row_unit("upper end of the same", lengths=1),
         "p": probability("two-sided p against 0: of the t-test, of all that groups do not differ"),
         "p_adjusted": probability(
-            "p corrected for the groups, or terms, of the view; of a measure of replies, for those of all measures, in "
-            "which people's questions are a family of their own"
+            "p corrected for the groups, the terms, or the groups by cue, of the view; of a measure of replies, for "
+            "those of all measures, in which people's questions are a family of their own"
         ),
         "method": HOLM.adding("; over measures Bonferroni"),
         "family_size": FAMILY_SIZE,

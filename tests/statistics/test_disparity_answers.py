@@ -373,6 +373,32 @@ def test_missing_ratings_hold_back_an_answer_and_a_margin():
     assert (wide["code"], limits_in(wide)[0]) == ("within", "missing")
 
 
+@pytest.mark.parametrize("against", [False, True])
+def test_a_group_told_by_one_cue_is_compared_with_the_others_told_so(against):
+    # A is 12 lower by its two labels, and equal by its name; B has no name.
+    groups = [*"AABBCC", "A", "C", "unspecified"]
+    y = drawn(30, groups, perceivers=["no persona"], noise=1.0, seed=66)
+    y[:, :, :2] -= 12.0
+    ratings = build_ratings(y, ["no persona"], groups)
+    terms = list(dict.fromkeys(ratings["experiencer"]))
+    cues = dict(zip(terms, [*["label"] * 6, *["name"] * 2], strict=False))
+    table = disparities(ratings, repetition=Repetition(cues={"religion": cues}))
+    view = "baseline" if against else "no_persona"
+    rows = table[(table["level"] == "cue") & (table["view"] == view)].set_index(["group", "member"])
+    means = y[:, 0]
+    others = {"label": means[:, 2:6].mean(axis=1), "name": means[:, 7]}
+    for cue, own in (("label", means[:, :2].mean(axis=1)), ("name", means[:, 6])):
+        d = own - (means[:, 8] if against else others[cue])
+        row = rows.loc[("A", cue)]
+        assert (row["disparity"], row["se"], row["df"]) == pytest.approx((d.mean(), stats.sem(d), 29.0))
+        assert row["p"] == pytest.approx(stats.ttest_1samp(d, 0).pvalue, rel=1e-6)
+    assert set(rows.index) == {("A", "label"), ("B", "label"), ("C", "label"), ("A", "name"), ("C", "name")}
+    assert set(rows["family_size"]) == {5}
+    assert not rows["headline"].any()
+    one = disparities(ratings, repetition=Repetition(cues={"religion": dict.fromkeys(terms, "label")}))
+    assert not (one["level"] == "cue").any()
+
+
 # --- What the run cannot carry ----------------------------------------------------------------------------------------
 
 
