@@ -24,6 +24,7 @@ DISPARITY_MEANING: Final = Markup(
     "whoever speaks. δ cannot show this: what every speaker does alike is removed from it."
 )
 _REASONS: Final = REASONS | {
+    "no_interval": "every narrative gives the same difference, so there is no interval",
     "margin_open": "the intervals reach beyond the margin",
     "not_corrected": "no difference remains after correction for the number of groups",
     "one_term": "one term per group cannot tell a group from its word",

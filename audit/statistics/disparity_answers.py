@@ -157,7 +157,8 @@ def _answer(
     gap, alpha, scope = held.gap, plan.settings.alpha, deciding_scope(each)
     made, back = gap.made, gap.held_back
     if not isinstance(made, GapEstimate) or not made.se > 0:
-        return GroupAnswer(scope, "no_estimate", limits=back)
+        without = ("no_interval",) if isinstance(made, GapEstimate) else ()
+        return GroupAnswer(scope, "no_estimate", limits=(*back, *without))
     supported = _supported(gap, alpha=alpha)
     inside = margin is not None and supported < margin
     of_words = tuple(code for code in gap.unproven if code not in _NOT_ITSELF)

@@ -237,15 +237,19 @@ class GroupDisparity:
     @property
     def asked(self) -> BoolArray:
         """The narratives, shape (N,), in which the group itself was asked about: others say nothing of it."""
-        own = np.array([each == self.group for each in self.view.of_columns])
-        asked: BoolArray = self.view.laid(self.view.cube.expected)[:, :, own].any(axis=(1, 2))
-        return asked
+        return self._among(self.view.laid(self.view.cube.expected))
 
     @property
     def n_rated(self) -> int:
         """The number of narratives in which the group itself has a rating."""
-        own = np.array([each == self.group for each in self.view.of_columns])
-        return int((~np.isnan(self.view.y[:, :, own])).any(axis=(1, 2)).sum())
+        return int(self._among(~np.isnan(self.view.y)).sum())
+
+    def _among(self, cells: BoolArray) -> BoolArray:
+        """Mark the narratives with a cell of the group, and of the baseline if it is against one."""
+        marked = np.ones(len(cells), dtype=np.bool_)
+        for name in filter(None, (self.group, self.view.against)):
+            marked &= cells[:, :, [own == name for own in self.view.of_columns]].any(axis=(1, 2))
+        return marked
 
     def at_worst(self, scope: str, confidence: float) -> tuple[GapEstimate, GapEstimate] | None:
         """Return the estimate of a scope with missing ratings at their worst; None if that has no bound.

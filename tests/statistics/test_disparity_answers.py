@@ -477,8 +477,10 @@ def test_each_answer_in_words(three_answers):
     within = sentence(disparities(small, repetition=ONE_TERM, settings=at(25.0)))
     assert within.kind == "within"
     assert "by less than" in within.words
-    same = sentence(disparities(build_ratings(np.full((20, 4, 4), 50.0), ABCD), repetition=ONE_TERM))
+    exact = np.full((20, 4, 4), 50.0) - [20.0, 0.0, 0.0, 0.0]  # in every narrative
+    same = sentence(disparities(build_ratings(exact, ABCD), repetition=ONE_TERM))
     assert (same.kind, same.found) == ("absent", ())
+    assert same.words == "No answer: every narrative gives the same difference, so there is no interval"
     assert who_gets_less([], confidence=0.95).kind == "absent"
 
 
