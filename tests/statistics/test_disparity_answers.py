@@ -331,6 +331,17 @@ def test_a_group_that_was_asked_in_few_narratives_is_not_acquitted_by_the_others
     assert not bet_against(np.zeros(40), 6.0, reach=100.0)
 
 
+def test_against_a_person_that_was_asked_about_in_few_narratives_no_group_is_judged():
+    groups = [*ABCD, "unspecified"]
+    ratings = build_ratings(drawn(60, groups, planted={"A": -20.0}, perceivers=["A", "B"], seed=67), ["A", "B"], groups)
+    seen = (ratings["experiencer_group"] != "unspecified") | ratings["narrative_id"].isin([f"n{i}" for i in range(12)])
+    table = disparities(ratings[seen], repetition=Repetition(drawn=("religion",)))
+    assert headlines(table).loc["A", "code"] == "lower"
+    rows = headlines(table, "baseline")
+    assert set(rows["code"]) == {"undecided"}
+    assert all(limits_in(row)[0] == "few_narratives" for _, row in rows.iterrows())
+
+
 def test_as_many_narratives_as_are_needed_show_that_no_group_differs():
     margin = 3.0
     few = headlines(disparities(build_ratings(drawn(60, "ABC", seed=59), list("ABC")), repetition=ONE_TERM,
