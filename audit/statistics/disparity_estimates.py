@@ -198,6 +198,7 @@ class GroupDisparity:
     # against a baseline, and of two groups.
     extreme: str = ""
     without_extreme: Mapping[str, GapEstimate | NotEstimableError] = field(default_factory=dict)
+    shares_without: Mapping[str, float] = field(default_factory=dict)  # what that has of the variance of words
 
     @property
     def narrow(self) -> GapEstimate | None:
@@ -323,15 +324,16 @@ class DisparityPlan:
             if member.estimate is None:
                 continue
             n = len(kept)
-            share = _share_of_words(units, contrasts[place])
+            shares = {TERMS: _share_of_words(units, contrasts[place]), LABELS: n / (n - 1)}
             made[place] = replace(
                 groups[place],
                 extreme=groups[left_out].group,
                 without_extreme={
                     NARRATIVES: member.estimate,
-                    TERMS: self._beside(member.estimate, within, share),
-                    LABELS: self._beside(member.estimate, labels, n / (n - 1)),
+                    TERMS: self._beside(member.estimate, within, shares[TERMS]),
+                    LABELS: self._beside(member.estimate, labels, shares[LABELS]),
                 },
+                shares_without=shares,
             )
         return made
 

@@ -245,10 +245,10 @@ class _Line:
                     self.fault = f"no interval of the change: {unspread}"
         if baseline is not None and not self.fault and gap.plain is not None and baseline.plain is not None:
             # Narratives that both have after the control are a part of those that both have before it.
-            self.plain = self._pair(gap.plain, baseline.plain)
+            self.plain = self._pair(gap.plain, baseline.plain, plain=True)
 
-    def _pair(self, own: Made, theirs: Made) -> tuple[GapEstimate, GapEstimate]:
-        """Return the paired change D and sum S, narrative by narrative."""
+    def _pair(self, own: Made, theirs: Made, *, plain: bool = False) -> tuple[GapEstimate, GapEstimate]:
+        """Return the paired change D and sum S, narrative by narrative; ``plain`` marks the gaps before a control."""
         assert self.baseline is not None
         assert isinstance(own, GapEstimate) and isinstance(theirs, GapEstimate)  # noqa: PT018
         first, second = (
@@ -262,7 +262,7 @@ class _Line:
         if self.gap.kind == "group":
             return self._beside_pairs(change), self._beside_pairs(total)
         if self.gap.kind == "disparity":
-            return self._beside_words(change, -1.0), self._beside_words(total, 1.0)
+            return self._beside_words(change, -1.0, plain=plain), self._beside_words(total, 1.0, plain=plain)
         change = over_groups(change, first, second, confidence=confidence)
         return change, over_groups(total, first, second, confidence=confidence, sign=1.0)
 
@@ -276,10 +276,12 @@ class _Line:
         df = min(self.gap.made.df, self.baseline.made.df)
         return with_variance(pair, extra, df, confidence=1 - self.alpha)
 
-    def _beside_words(self, pair: GapEstimate, sign: float) -> GapEstimate:
+    def _beside_words(self, pair: GapEstimate, sign: float, *, plain: bool) -> GapEstimate:
         """Widen a change or sum of disparities by how much words, or labels, differ in it."""
         assert self.baseline is not None
         known = [each.words for each in (self.gap, self.baseline) if each.words is not None]
+        if plain:  # it is without the group that differs most
+            known = [replace(each, share=each.share_beside) for each in known]
         if len(known) == 2:
             return over_words(pair, *known, confidence=1 - self.alpha, sign=sign)
         for each in known:
