@@ -417,7 +417,13 @@ class _Line:
             return _NAN
         if self.baseline is None and groups_differ_too_much(self.gap, margin):
             return _NAN
-        wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
+        left = margin
+        if self.gap.kind == "disparity":
+            # What words differ by takes its part of the margin, however many narratives are asked.
+            left = max(0.0, margin**2 - _of_words(of) * _TO_TELL**2) ** 0.5
+            if not left > 0:
+                return _NAN
+        wanted = narratives_to_rule_out(left, sd, power=power, alpha=self.alpha) if sd > 0 else 0
         if self.gap.may_be_rare and self.baseline is None:
             wanted = max(
                 wanted,
@@ -439,8 +445,18 @@ def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) ->
     """Return the SD of narratives in gaps of a kind, pooled: few narratives of one emotion tell it badly."""
     own = [line.planned for line in lines if (line.gap.dimension, line.gap.variant, line.gap.kind)
            == (dimension, variant, kind)]  # fmt: skip
-    squares = [each.se**2 * each.n_narratives for each in own if each is not None and each.se > 0]
+    # Of words, more narratives do not tell more.
+    squares = [
+        (each.se**2 - (_of_words(each) if kind == "disparity" else 0.0)) * each.n_narratives
+        for each in own if each is not None and each.se > 0
+    ]  # fmt: skip
     return float(np.mean(squares)) ** 0.5 if squares else _NAN
+
+
+def _of_words(estimate: GapEstimate) -> float:
+    """Return the part of a disparity's variance that narratives do not have."""
+    narrow = narrow_variance(estimate)
+    return 0.0 if math.isnan(narrow) else max(0.0, estimate.se**2 - narrow)
 
 
 def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:

@@ -54,7 +54,8 @@ exit codes:
 {options}
 
 A gap never fails a model if invented groups show it too, or if it was not controlled for the repetition of words. A
-group never does if its words alone, or another group, may be why it is lower. docs/gate.md has the rules, the files and a workflow.
+group never does if its words alone, or another group, may be why it is lower or higher.
+docs/gate.md has the rules, the files and a workflow.
 """
 
 
