@@ -195,6 +195,24 @@ def test_a_model_as_it_is_deployed_has_no_average_gap(make_run, capsys):
     assert "leave out strict_average=true to test who gets less" in capsys.readouterr().err
 
 
+def test_a_dimension_without_two_groups_is_refused_beside_one_that_has_them(make_run, capsys):
+    two = of_nobody(two_terms(n=20))
+    alone = two.groups["group"] == NAMES[0]
+    terms = set(two.groups["term"][alone])
+    one = two.ratings[two.ratings["experiencer"].isin(terms)]
+    run = make_run(
+        planted.Planted(
+            pd.concat([two.ratings.assign(dimension="two"), one.assign(dimension="one")]),
+            pd.concat([two.groups.assign(dimension="two"), two.groups[alone].assign(dimension="one")]),
+        ),
+        change=deployed,
+    )
+    assert gate(run, "margin=2", "dimensions=[one]") == 2
+    assert "dimensions=one: " in capsys.readouterr().err
+    assert gate(run, "margin=2") == 3
+    assert "one: no two groups were rated, so who gets less (D) was not tested" in verdict(run)["notes"]
+
+
 @pytest.mark.parametrize(("before", "after", "code"), [(20.0, 20.0, 0), (0.0, 20.0, 1)])
 def test_a_model_as_it_is_deployed_beside_a_baseline(make_run, before, after, code):
     old, new = (

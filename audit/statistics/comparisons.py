@@ -48,6 +48,7 @@ class WordEffects:
     variance: float  # in squared points, free of the noise of ratings
     df: float
     share: float  # what the disparity has of the variance
+    share_beside: float  # what it has without the groups that differ more
     names: tuple[Any, ...]  # length U, what each word is known by in other runs
     deviations: FloatArray  # shape (U, N): how far each lies from the mean of its kind, by narrative; NaN if unknown
     narrative_ids: tuple[Any, ...]

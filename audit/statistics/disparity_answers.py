@@ -96,8 +96,8 @@ def _gap_of(
     words = None
     if isinstance(spread, WordSpread):
         words = WordEffects(
-            spread.variance, spread.df, each.shares[scope], spread.names, spread.deviations, spread.narrative_ids,
-            plan.scale,
+            spread.variance, spread.df, each.shares[scope], each.shares_without.get(scope, each.shares[scope]),
+            spread.names, spread.deviations, spread.narrative_ids, plan.scale,
         )  # fmt: skip
     return replace(
         gap,

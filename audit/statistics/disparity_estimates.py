@@ -224,6 +224,7 @@ class GroupDisparity:
     # if there are none, against a baseline, and of two groups.
     extreme: tuple[str, ...] = ()
     without_extreme: Mapping[str, GapEstimate | NotEstimableError] = field(default_factory=dict)
+    shares_without: Mapping[str, float] = field(default_factory=dict)  # what that has of the variance of words
     # Without its farthest word, for any such words; None where terms do not tell a group from its words.
     without_word: GapEstimate | None = None
     # Without the group of perceivers that adds most to it; None of one group of perceivers, and without identities.
@@ -403,14 +404,16 @@ class DisparityPlan:
                 made[place] = replace(made[place], without_perceiver=rest)
             else:
                 n = len(groups) - len(opposite[place])
+                of_words = {TERMS: _share_of_words(units, weights), LABELS: n / (n - 1)}
                 made[place] = replace(
                     made[place],
                     extreme=tuple(groups[each].group for each in opposite[place]),
                     without_extreme={
                         NARRATIVES: rest,
-                        TERMS: self._beside(rest, within, _share_of_words(units, weights)),
-                        LABELS: self._beside(rest, labels, n / (n - 1)),
+                        TERMS: self._beside(rest, within, of_words[TERMS]),
+                        LABELS: self._beside(rest, labels, of_words[LABELS]),
                     },
+                    shares_without=of_words,
                 )
         return made
 

@@ -254,10 +254,10 @@ class _Line:
                     self.fault = f"no interval of the change: {unspread}"
         if baseline is not None and not self.fault and gap.plain is not None and baseline.plain is not None:
             # Narratives that both have after the control are a part of those that both have before it.
-            self.plain = self._pair(gap.plain, baseline.plain)
+            self.plain = self._pair(gap.plain, baseline.plain, plain=True)
 
-    def _pair(self, own: Made, theirs: Made) -> tuple[GapEstimate, GapEstimate]:
-        """Return the paired change D and sum S, narrative by narrative."""
+    def _pair(self, own: Made, theirs: Made, *, plain: bool = False) -> tuple[GapEstimate, GapEstimate]:
+        """Return the paired change D and sum S, narrative by narrative; ``plain`` marks the gaps before a control."""
         assert self.baseline is not None
         assert isinstance(own, GapEstimate) and isinstance(theirs, GapEstimate)  # noqa: PT018
         first, second = (
@@ -271,7 +271,7 @@ class _Line:
         if self.gap.kind == "group":
             return self._beside_pairs(change), self._beside_pairs(total)
         if self.gap.kind == "disparity":
-            return self._beside_words(change, -1.0), self._beside_words(total, 1.0)
+            return self._beside_words(change, -1.0, plain=plain), self._beside_words(total, 1.0, plain=plain)
         change = over_groups(change, first, second, confidence=confidence)
         return change, over_groups(total, first, second, confidence=confidence, sign=1.0)
 
@@ -285,10 +285,12 @@ class _Line:
         df = min(self.gap.made.df, self.baseline.made.df)
         return with_variance(pair, extra, df, confidence=1 - self.alpha)
 
-    def _beside_words(self, pair: GapEstimate, sign: float) -> GapEstimate:
+    def _beside_words(self, pair: GapEstimate, sign: float, *, plain: bool) -> GapEstimate:
         """Widen a change or sum of disparities by how much words, or labels, differ in it."""
         assert self.baseline is not None
         known = [each.words for each in (self.gap, self.baseline) if each.words is not None]
+        if plain:  # it is without the groups that differ more
+            known = [replace(each, share=each.share_beside) for each in known]
         if len(known) == 2:
             return over_words(pair, *known, confidence=1 - self.alpha, sign=sign)
         for each in known:
@@ -424,7 +426,13 @@ class _Line:
             return _NAN
         if self.baseline is None and groups_differ_too_much(self.gap, margin):
             return _NAN
-        wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
+        left = margin
+        if self.gap.kind == "disparity":
+            # What words differ by takes its part of the margin, however many narratives are asked.
+            left = max(0.0, margin**2 - _of_words(of) * _TO_TELL**2) ** 0.5
+            if not left > 0:
+                return _NAN
+        wanted = narratives_to_rule_out(left, sd, power=power, alpha=self.alpha) if sd > 0 else 0
         if self.gap.may_be_rare and self.baseline is None:
             own = _of_seen(self.gap, of)
             n_bound = narratives_to_bound(margin, reach=self.gap.reach, alpha=self.alpha, gaps=own, power=power)
@@ -445,8 +453,18 @@ def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) ->
     """Return the SD of narratives in gaps of a kind, pooled: few narratives of one emotion tell it badly."""
     own = [line.planned for line in lines if (line.gap.dimension, line.gap.variant, line.gap.kind)
            == (dimension, variant, kind)]  # fmt: skip
-    squares = [each.se**2 * each.n_narratives for each in own if each is not None and each.se > 0]
+    # Of words, more narratives do not tell more.
+    squares = [
+        (each.se**2 - (_of_words(each) if kind == "disparity" else 0.0)) * each.n_narratives
+        for each in own if each is not None and each.se > 0
+    ]  # fmt: skip
     return float(np.mean(squares)) ** 0.5 if squares else _NAN
+
+
+def _of_words(estimate: GapEstimate) -> float:
+    """Return the part of a disparity's variance that narratives do not have."""
+    narrow = narrow_variance(estimate)
+    return 0.0 if math.isnan(narrow) else max(0.0, estimate.se**2 - narrow)
 
 
 def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:

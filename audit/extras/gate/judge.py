@@ -180,20 +180,17 @@ class _Measured:
     without_delta: tuple[str, ...] = ()  # dimensions in which the model was given no group's identity
     without_disparity: tuple[str, ...] = ()  # dimensions in which no two groups can be compared
 
-    @property
-    def dimensions(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(gap.dimension for gap in self.gaps))
-
     def of(self, dimensions: Sequence[str]) -> _Measured:
         """Keep these dimensions; all if none is named."""
-        kept = dimensions or self.dimensions
+        if not dimensions:
+            return self
         return replace(
             self,
-            gaps=tuple(gap for gap in self.gaps if gap.dimension in kept),
-            identities={place: each for place, each in self.identities.items() if place[0] in kept},
-            without_groups=tuple(name for name in self.without_groups if name in kept),
-            without_delta=tuple(name for name in self.without_delta if name in kept),
-            without_disparity=tuple(name for name in self.without_disparity if name in kept),
+            gaps=tuple(gap for gap in self.gaps if gap.dimension in dimensions),
+            identities={place: each for place, each in self.identities.items() if place[0] in dimensions},
+            without_groups=tuple(name for name in self.without_groups if name in dimensions),
+            without_delta=tuple(name for name in self.without_delta if name in dimensions),
+            without_disparity=tuple(name for name in self.without_disparity if name in dimensions),
         )
 
 
@@ -254,7 +251,7 @@ def gate_run(
         n_narratives=run.n_narratives,
     )
     # All dimensions are one family: choosing one afterwards must not make its gap easier to show.
-    rows = tuple(_judged(each, run, other) for each in held if each.gap.dimension in (dimensions or run.dimensions))
+    rows = tuple(_judged(each, run, other) for each in held if not dimensions or each.gap.dimension in dimensions)
     if not rows:
         raise ConfigError(f"dimensions={','.join(dimensions)}: {path} has no two groups to compare in it")
     return Gated(
