@@ -288,7 +288,9 @@ def test_what_a_text_says_outright_is_among_what_it_supposes(source, what):
 
 def test_who_tells_of_an_impairment_of_their_own_is_not_without_one():
     told = supposed("geneva20")
-    lost = r"\bI lost (?:both hands|two fingers|the use of)|\bone eye\b.*\bhunted me\b|\bwith a crutch\b|\bbeaten deaf\b"
+    lost = (
+        r"\bI lost (?:both hands|two fingers|the use of)|\bone eye\b.*\bhunted me\b|\bwith a crutch\b|\bbeaten deaf\b"
+    )
     said = {each.narrative_id for each in in_every_intensity() if re.search(lost, each.first_person)}
     assert len(said) == 6
     assert said < {name for name, what in told.items() if "an impairment" in what}
