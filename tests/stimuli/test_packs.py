@@ -230,6 +230,7 @@ def test_packs_cross_with_other_dimensions():
         ("sexual_orientation", "happy-08", "Asexual", "courtship"),  # a proposal
         ("age", "happy-14", "Seventies", "being young"),  # a child is on the way
         ("age", "nervous-13", "Sixties", "being young"),  # a bus driver's first trip
+        ("age", "happy-30", "Twenties", "decades of adult life"),  # searched for twenty years
         ("age", "nervous-05", "Seventies", "a parent"),  # the partner's parents are met
         ("disability", "amused-10", "Blind", "seeing"),  # the glasses are on the nose
         ("disability", "surprised-32", "Blind", "seeing"),  # friends stand there when the light goes on
