@@ -247,6 +247,20 @@ def _because(rows: Sequence[PlacedRow]) -> str:
     return listed([_REASONS.get(code, code) for code in telling])
 
 
+def answer_in_words(row: PlacedRow) -> Markup:
+    """Say in short what is decided about one group; empty for a row that decides nothing."""
+    code = str(row["code"])
+    if code == "within":
+        return Markup("within {} points").format(show(row, "margin", unsigned))
+    if code not in ("lower", "higher"):
+        return Markup(code.replace("_", " "))
+    words = Markup(f"{code}, in these words" if row["claim"] == "words" else code)
+    if row["size"]:
+        by = "more" if row["size"] == "beyond" else "less"
+        words += Markup(", by {} than {} points").format(by, show(row, "margin", unsigned))
+    return words
+
+
 def limit_in_words(code: str) -> str:
     """Word a code of ``limits``."""
     return _REASONS.get(code, code)
