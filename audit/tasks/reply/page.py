@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import RemarkLike, keys_of, limits_by_text, note_on, title_of
+from audit.report.disparities import MEASURE_DISPARITY_MEANING
 from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rounded, show, show_sum
 from audit.report.page import isolated, prose
@@ -30,7 +31,8 @@ from audit.tables.formatting import brief, count, either, fixed, plural, unsigne
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
-from audit.tasks.reply.first_screen import Measures, Replied, summary_of_replies
+from audit.tasks.reply.first_screen import Replied, summary_of_replies
+from audit.tasks.reply.measure_disparities import Measures
 from audit.tasks.reply.page_sections import topic_sections
 from audit.tasks.task_words import TaskWords
 from stimuli.words import capital
@@ -92,10 +94,12 @@ def render_replies(
     read = [(each.title, list(_read(each, replies, values, measures, narratives, manifest.seed))) for each in written]
     sections = [
         answer_section(
-            words.question if whose else words.of_groups, first, words.asked if whose else words.asked_groups,
+            f"{words.question} Who gets less?" if whose else words.of_groups, first,
+            Markup("{} {}").format(words.asked if whose else words.asked_groups, MEASURE_DISPARITY_MEANING),
             _prose("absent", absent) if absent else None,
             *(note_on(remark) for remark in remarks if remark.code not in LIMITS),
-            limits=limits, cards=[each.card() for each in written], none="No dimension was measured.",
+            limits=limits, cards=[card for each in written for card in each.cards(whose=whose)],
+            none="No dimension was measured.",
         ),
         page_section(
             "dimensions", "Dimensions", "Dimension by dimension",
