@@ -92,6 +92,7 @@ _WHOEVER: Final = {
 _WHOEVER_WROTE: Final = {"all": "whoever speaks", "no_persona": "without a persona", "unspecified": "as “a person”"}
 """The same of measures of texts."""
 _NAMED: Final = 3
+_DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +277,24 @@ def _because(rows: Sequence[PlacedRow]) -> str:
 
 def _why_not_estimated(rows: Sequence[PlacedRow]) -> str:
     """Say why there is no answer if no code does."""
+    if all(abs(row.number("disparity")) < _DUST for row in rows):
+        return limit_in_words("constant", rows[0])
     told = next((row["note"] for row in rows if isinstance(row["note"], str) and row["note"]), "")
     return told or f"the {'scores' if is_of_measure(rows[0]) else 'ratings'} do not determine it"
+
+
+def answer_in_words(row: PlacedRow) -> Markup:
+    """Say in short what is decided about one group; empty for a row that decides nothing."""
+    code = str(row["code"])
+    if code == "within":
+        return Markup("within {} points").format(show(row, "margin", unsigned))
+    if code not in ("lower", "higher"):
+        return Markup(code.replace("_", " "))
+    words = Markup(f"{code}, in these words" if row["claim"] == "words" else code)
+    if row["size"]:
+        by = "more" if row["size"] == "beyond" else "less"
+        words += Markup(", by {} than {} points").format(by, show(row, "margin", unsigned))
+    return words
 
 
 def limit_in_words(code: str, row: PlacedRow | None = None) -> str:

@@ -28,6 +28,7 @@ from stimuli.words import capital
 
 _SHOWN: Final = 5  # most measures named; the tables have the others
 _NOT_SHOWN: Final = "not_shown"  # the code of a group that nothing kept from being found
+_DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 Measures = Mapping[str, PlacedRow]  # the measures by name, for their titles and units
 
 
@@ -40,9 +41,34 @@ class MeasureAnswer:
     said: DisparitySentence
 
     @property
+    def name(self) -> str:
+        """The measure's name."""
+        return str(self.measure["measure"])
+
+    @property
     def title(self) -> str:
         """The measure's title."""
         return str(self.measure["title"])
+
+    @property
+    def heading(self) -> Markup:
+        """The measure's title and unit, to head a row of a table."""
+        return head_of_measure(self.title, str(self.measure["unit"]))
+
+    @property
+    def farthest(self) -> PlacedRow:
+        """The row of the group that the answer is about, or else of the one farthest from the others."""
+        return self.said.row or max(self.groups, key=lambda row: _or_zero(abs(row.number("disparity"))))
+
+    @property
+    def differs(self) -> bool:
+        """Whether the groups differ at all in this measure."""
+        return any(abs(row.number("disparity")) > _DUST for row in self.groups)
+
+    @property
+    def least_p(self) -> float:
+        """The smallest p of a group; 1 if none was tested."""
+        return min((row.number("p") for row in self.groups if math.isfinite(row.number("p"))), default=1.0)
 
     @property
     def words(self) -> Markup:
@@ -53,8 +79,8 @@ class MeasureAnswer:
     def unvaried(self) -> PlacedRow | None:
         """The group that differs most, if it differs alike in every narrative, which leaves nothing to test by."""
         rows = [row for row in self.groups if row["code"] == "no_estimate" and row.number("n_narratives") > 1]
-        row = max(rows, key=lambda each: abs(each.number("disparity")), default=None)
-        return row if row is not None and abs(row.number("disparity")) > 1e-9 else None
+        row = max(rows, key=lambda each: _or_zero(abs(each.number("disparity"))), default=None)
+        return row if row is not None and abs(row.number("disparity")) > _DUST else None
 
     @property
     def ways(self) -> Markup:
@@ -176,6 +202,15 @@ def disparity_lines_of_measures(disparity: pd.DataFrame, measures: pd.DataFrame,
             yield f"  {_plain(line)}."
 
 
+def head_of_measure(title: str, unit: str) -> Markup:
+    """Write a measure's title with its unit beneath, to head a row of a table."""
+    return Markup('{}<br><span class="small">{}</span>').format(title, unit)
+
+
+def _or_zero(size: float) -> float:
+    return size if math.isfinite(size) else 0.0
+
+
 def _group(row: PlacedRow) -> Markup:
     return Markup("<bdi>{}</bdi>").format(brief(str(row["group"])))
 
@@ -187,7 +222,7 @@ def _plain(words: Markup) -> str:
 def _rank(each: MeasureAnswer) -> tuple[bool, float]:
     """Put refusals first, then measures by how far a group is from the others, in SD."""
     sizes = [abs(row.number("disparity_sd")) for row in each.said.found if math.isfinite(row.number("disparity_sd"))]
-    return each.measure["measure"] != ReplyStatus.REFUSED.value, -max(sizes, default=0.0)
+    return each.name != ReplyStatus.REFUSED.value, -max(sizes, default=0.0)
 
 
 def _words(found: Iterable[MeasureAnswer]) -> str:
