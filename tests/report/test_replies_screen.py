@@ -206,7 +206,7 @@ def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
     screen = screen_of({"a": gap}, dimensions=names)
     shown = re.findall(r" (d\d|all dimensions) (?=A gap|No gap)", screen)
     assert shown == ["d0", "d1", "d4", "all dimensions"]
-    assert "Shown: 4 of 6 findings, chosen by how many gaps were found. The others are further down." in screen
+    assert "Shown: 4 of 11 findings, chosen by how many gaps and differences were found. The others are further down." in screen
 
 
 class Accepted:

@@ -170,7 +170,9 @@ def combined_disparity(rows: Sequence[PlacedRow], measures: Measures, *, confide
     tested = [each for each in answers if each.said.kind != "absent"]
     if not tested:
         lead = Markup("{}.").format(capital(_reasons(answers)))
-        return CombinedDisparity("absent", "Nothing could be compared", lead, tuple(answers))
+        held = {str(row["code"]) for each in answers for row in each.groups}
+        words = "No verdict" if held == {"no_verdict"} else "Nothing could be compared"
+        return CombinedDisparity("absent", words, lead, tuple(answers))
     found = sorted((each for each in tested if each.said.found), key=_rank)
     lead = Markup("Compared: {}, with p corrected for groups and measures").format(plural(len(tested), "measure"))
     if len(answers) > len(tested):
