@@ -133,7 +133,7 @@ class CombinedDisparity:
         parts = []
         if self.found:
             first, others = self.found[0], self.found[1:]
-            parts.append(Markup("{}: {}, {}").format(first.title, first.ways, first.number(level)))
+            parts.append(Markup("{}: {}, {}").format(capital(first.title), first.ways, first.number(level)))
             if others:
                 named = [Markup("{} ({})").format(each.title, each.ways) for each in others]
                 parts.append(Markup("Also: {}").format(few(named, at_most=_SHOWN - 1)))
@@ -144,7 +144,7 @@ class CombinedDisparity:
     def lines(self, level: str) -> Iterator[Markup]:
         """Yield a line on each of the first findings."""
         for each in self.found[:_SHOWN]:
-            yield Markup("{}: {}: {}").format(each.title, each.words, each.number(level))
+            yield Markup("{}: {}: {}").format(capital(each.title), each.words, each.number(level))
 
     def _told_unvaried(self) -> Markup:
         return Markup("The same in every narrative, so not tested: {}").format(
