@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, permutations
+from itertools import islice, permutations, product
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -19,12 +19,14 @@ import pandas as pd
 
 from audit.errors import ConfigError, NotEstimableError
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.disparity_estimates import RatedView, rated_views
 from audit.statistics.estimate_rows import child_rng
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import adjust_p, estimate_contrasts, groups_are_in_groups
 from audit.statistics.incomplete import cell_means
 from audit.statistics.own_groups import own_group_weights
 from audit.statistics.ratings import FloatArray, IntArray, groups_by_dimension
+from audit.tables.disparity import deciding_view
 from audit.tables.formatting import bare_p, either, plural
 from audit.tables.gap import COVARIATES
 from stimuli.covariates import GroupCovariates, read_covariates
@@ -71,29 +73,39 @@ def covariate_rows(
 ) -> Iterator[dict[str, Any]]:
     """Estimate for each covariate how the gap changes with it; yields rows of ``COVARIATES``, unrounded.
 
-    Covariates of pairs are compared with the out-group pairs, see :func:`pair_slope`; those of groups against each
-    group's own gap, see :func:`group_slope`. What cannot be estimated is a row of NaN with a note, and does not count
-    in the family.
+    Covariates of pairs are compared with the out-group pairs, see :func:`pair_slope`; those of groups with each group's
+    own gap and with its disparity, see :func:`group_slope`. What cannot be estimated is a row of NaN with a note, and
+    does not count in the family.
     """
     compared = cube.without_baselines()
     alpha = round(1 - confidence, 12)
     rows = []
-    own: GroupWeights = {}  # the same for all covariates
-    for name in covariates.names:
+    view = deciding_view_of(cube)
+
+    def slope_of(of: str, numbers: Mapping[tuple[str, ...], float], **settings: Any) -> Slope:
+        if of == "disparity":
+            if view is None:
+                raise NotEstimableError("fewer than two groups have a rating")
+            weights = dict(zip(view.groups, view.cells(view.contrasts @ view.members), strict=True))
+            by_group = {group: x for (group,), x in numbers.items()}
+            return group_slope(view.y, weights, by_group, levels=view.levels, **settings)
+        if not groups_are_in_groups(compared):
+            raise NotEstimableError("perceivers and experiencers do not have the same groups")
+        if of == "pairs":
+            return pair_slope(compared, {(a, b): x for (a, b), x in numbers.items()}, **settings)
+        return group_slope(
+            compared.y, own_gap_weights(compared), {group: x for (group,), x in numbers.items()}, **settings
+        )
+
+    kinds = ("pairs",) if covariates.of_pairs else ("groups", "disparity")
+    for name, of in product(covariates.names, kinds):
         numbers = covariates.numbers(name, cube.dimension)
-        rng = child_rng(seed, cube.dimension, cube.variant, f"covariate {name}")
-        settings: dict[str, Any] = {"rng": rng, "n_permutations": n_permutations, "confidence": confidence}
+        stream = f"covariate {name}" if of != "disparity" else f"disparity and covariate {name}"
+        rng = child_rng(seed, cube.dimension, cube.variant, stream)
         row: dict[str, Any] = dict.fromkeys(_NUMBERS, math.nan) | dict.fromkeys(_COUNTS, 0)
-        row |= {"dimension": cube.dimension, "variant": cube.variant, "covariate": name}
-        row |= {"of": "pairs" if covariates.of_pairs else "groups"}
+        row |= {"dimension": cube.dimension, "variant": cube.variant, "covariate": name, "of": of}
         try:
-            if not groups_are_in_groups(compared):
-                raise NotEstimableError("perceivers and experiencers do not have the same groups")
-            if covariates.of_pairs:
-                found = pair_slope(compared, {(a, b): x for (a, b), x in numbers.items()}, **settings)
-            else:
-                own = own or own_gap_weights(compared)
-                found = group_slope(compared.y, own, {group: x for (group,), x in numbers.items()}, **settings)
+            found = slope_of(of, numbers, rng=rng, n_permutations=n_permutations, confidence=confidence)
         except NotEstimableError as error:
             rows.append(row | {"note": str(error)})
             continue
@@ -103,11 +115,19 @@ def covariate_rows(
         row |= {"slope": estimate.delta, "per_sd": estimate.delta * found.sd, "p": found.p, "p_least": found.p_least}
         row |= {"n_permutations": found.n_permutations, "n_groups": len(found.groups), "n_pairs": found.n_pairs}
         rows.append(row | {"note": found.note})
-    adjusted, size = adjust_p([row["p"] for row in rows], method="Holm")
-    for row, p in zip(rows, adjusted.tolist(), strict=True):
-        row |= {"p_adjusted": p, "method": "Holm", "family_size": size}
-        row["answer"] = _answer(row, alpha=alpha)
-        yield {column: row[column] for column in COVARIATES}
+    for of in kinds:
+        own = [row for row in rows if row["of"] == of]
+        adjusted, size = adjust_p([row["p"] for row in own], method="Holm")
+        for row, p in zip(own, adjusted.tolist(), strict=True):
+            row |= {"p_adjusted": p, "method": "Holm", "family_size": size}
+            row["answer"] = _answer(row, alpha=alpha)
+    yield from ({column: row[column] for column in COVARIATES} for row in rows)
+
+
+def deciding_view_of(cube: NarrativeCube) -> RatedView | None:
+    """Return the ratings of experiencers that say who gets less; None of fewer than two groups."""
+    views = {view.name: view for view in rated_views(cube) if view.side == "experiencer"}
+    return views.get(deciding_view(views))
 
 
 def _answer(row: Mapping[str, Any], *, alpha: float) -> str:
@@ -118,7 +138,8 @@ def _answer(row: Mapping[str, Any], *, alpha: float) -> str:
         return "too_few_groups"
     if row["p_adjusted"] >= alpha or row["ci_low"] <= 0 <= row["ci_high"]:
         return "not_shown"
-    return "grows" if row["slope"] > 0 else "shrinks"
+    names = ("higher", "lower") if row["of"] == "disparity" else ("grows", "shrinks")
+    return names[0] if row["slope"] > 0 else names[1]
 
 
 # --- Pairs -----------------------------------------------------------------------------------------------------------
@@ -230,6 +251,7 @@ def group_slope(
     weights: GroupWeights,
     numbers: Mapping[str, float],  # by group
     *,
+    levels: IntArray | None = None,  # of each cell, shape (P·E,): a narrative has an effect for each; None for one
     rng: np.random.Generator,
     n_permutations: int,
     confidence: float,
@@ -259,7 +281,7 @@ def group_slope(
     tested = _permuted(
         lambda orders: x[orders], n, gaps - gaps.mean(), np.eye(n) - 1 / n, rng=rng, n_permutations=n_permutations
     )
-    return _slope(y, combined, float(x.std(ddof=1)), groups, every, tested, confidence=confidence)
+    return _slope(y, combined, float(x.std(ddof=1)), groups, every, tested, confidence=confidence, levels=levels)
 
 
 # --- Both ------------------------------------------------------------------------------------------------------------
@@ -341,9 +363,10 @@ def _slope(
     tested: _Permuted,
     *,
     confidence: float,
+    levels: IntArray | None = None,
 ) -> Slope:
     """Estimate the slope over narratives, and say what limits it."""
-    [member] = estimate_contrasts(y, weights[None], confidence=confidence)
+    [member] = estimate_contrasts(y, weights[None], confidence=confidence, levels=levels)
     if member.estimate is None:
         raise NotEstimableError(member.note)
     estimate = member.estimate

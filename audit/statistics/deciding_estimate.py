@@ -80,7 +80,9 @@ class DecidedGap:
     # Of a disparity, codes of what keeps it from being judged, and of what keeps it from being one of the group.
     held_back: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
-    plain: GapEstimate | None = None  # the gap before invented groups' gap was taken off; None if none was
+    # The gap before invented groups' gap was taken off; a disparity without the group that differs most. What is shown
+    # of the gap must be shown of this one, too. None if there is no such.
+    plain: GapEstimate | None = None
     # A second control, if there are two: the same words beyond invented groups, of the same emotion or group (of the
     # average, if the group's terms do not tell its own gap in the same words); or why it has no estimate.
     other: Made | None = None

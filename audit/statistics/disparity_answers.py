@@ -81,8 +81,6 @@ def _gap_of(
     if scope == NARRATIVES:
         unproven.append(estimated.within.code if isinstance(estimated.within, OneWord) else "one_term")
     rest = each.without_extreme.get(scope)
-    if isinstance(rest, GapEstimate) and not _leaves_out_zero(rest, made.delta):
-        unproven.append("bystander")
     worst = each.at_worst(scope, plan.confidence)
     labels = each.scopes.get(LABELS)
     return replace(
@@ -93,6 +91,7 @@ def _gap_of(
         pair_variance=max(0.0, float(np.nan_to_num(made.se**2 - narrow.se**2))),
         held_back=back,
         unproven=tuple(unproven),
+        plain=rest if isinstance(rest, GapEstimate) else None,
         other=labels if scope == TERMS and isinstance(labels, GapEstimate) else None,
         off=float(np.nan_to_num(each.off)),
     )
@@ -102,8 +101,9 @@ def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnsw
     """Decide about each group of a view."""
     settings = plan.settings
     margin = settings.margin if plan.outcome.rated else None  # it is in points
+    gaps = list(group_gaps(plan, estimated))
     held = hold(
-        list(group_gaps(plan, estimated)),
+        gaps,
         None,
         margins={"disparity": 0.0 if margin is None else margin},
         alpha=settings.alpha,
@@ -111,12 +111,20 @@ def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnsw
         n_narratives=len(estimated.view.cube.narrative_ids),
     )
     adjusted = {scope: plan.adjusted_in(scope, estimated.groups)[0] for scope in (NARRATIVES, TERMS, LABELS)}
-    return {
-        each.group: _answer(
-            plan, estimated, each, one, {scope: float(p[place]) for scope, p in adjusted.items()}, margin
-        )
-        for place, (each, one) in enumerate(zip(estimated.groups, held, strict=True))
-    }
+    # The tests without the group that differs most are several, too.
+    beside, _ = plan.adjusted([_p_beside(gap) for gap in gaps])
+    answers = {}
+    for place, (each, one) in enumerate(zip(estimated.groups, held, strict=True)):
+        p = {scope: float(found[place]) for scope, found in adjusted.items()}
+        answers[each.group] = _answer(plan, estimated, each, one, p, float(beside[place]), margin)
+    return answers
+
+
+def _p_beside(gap: DecidedGap) -> float:
+    """Return the larger p of a disparity with and without the group that differs most; NaN without an estimate."""
+    if isinstance(gap.made, NotEstimableError):
+        return _NAN
+    return gap.made.p if gap.plain is None else max(gap.made.p, gap.plain.p)
 
 
 def _answer(
@@ -124,7 +132,8 @@ def _answer(
     estimated: ViewEstimates,
     each: GroupDisparity,
     held: Held,
-    p_adjusted: Mapping[str, float],
+    p_adjusted: Mapping[str, float],  # by scope
+    p_beside: float,  # corrected, of the disparity with and without the group that differs most
     margin: float | None,
 ) -> GroupAnswer:
     gap, alpha, scope = held.gap, plan.settings.alpha, deciding_scope(each)
@@ -133,24 +142,23 @@ def _answer(
         return GroupAnswer(scope, "no_estimate", limits=back)
     supported = _supported(gap, alpha=alpha)
     inside = margin is not None and supported < margin
-    words = tuple(code for code in gap.unproven if code != "bystander")
     answer = partial(GroupAnswer, scope, supported_margin=supported)
     against: tuple[str, ...] = ()
-    limits: tuple[str, ...] = words
+    limits = gap.unproven
     if p_adjusted[scope] <= alpha:
         against = tuple(speaks_against(gap, made.delta))
+        if not p_beside <= alpha and "bystander" not in against:
+            against += ("bystander",)
         worded = each.scopes.get(WORDINGS)
         if worded is not None and not _leaves_out_zero(worded, made.delta):
             limits += ("these_wordings",)
         if not (back or against):
             if len(estimated.groups) == 2 and not estimated.view.against:
                 limits += ("two_groups",)
-            if "bystander" not in gap.unproven:
-                size = "smaller" if inside else "beyond" if margin is not None and held.decided == "beyond" else ""
-                return answer(
-                    "lower" if made.delta < 0 else "higher", "words" if scope == NARRATIVES else "group", size, limits
-                )
-            limits = ("bystander", *limits)
+            size = "smaller" if inside else "beyond" if margin is not None and held.decided == "beyond" else ""
+            return answer(
+                "lower" if made.delta < 0 else "higher", "words" if scope == NARRATIVES else "group", size, limits
+            )
     elif made.p <= alpha:
         limits += ("not_corrected",)
     elif p_adjusted[NARRATIVES] <= alpha:
@@ -158,7 +166,7 @@ def _answer(
     limits = (*back, *against, *limits)
     if inside:
         return answer("within", limits=limits)
-    if back or against:
+    if back or set(against) - {"bystander"}:
         return answer("undecided", limits=limits)
     if margin is None:
         return answer("not_shown", limits=limits)

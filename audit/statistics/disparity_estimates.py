@@ -125,7 +125,7 @@ class RatedView:
         return np.repeat(np.arange(len(self.of_rows)), len(self.of_columns))
 
 
-def _views(cube: NarrativeCube) -> Iterator[RatedView]:
+def rated_views(cube: NarrativeCube) -> Iterator[RatedView]:
     """Yield the views that a cube with baselines allows."""
     perceivers, experiencers = (
         np.array(list(each), dtype=object) for each in (cube.perceiver_groups, cube.experiencer_groups)
@@ -265,8 +265,8 @@ class DisparityPlan:
     def estimated(self, labels: Mapping[str, WordSpread]) -> Iterator[ViewEstimates]:
         """Estimate every view; ``labels`` is what invented groups differ by, by view."""
         wordings = wording_cubes(self.prompts, dimension=self.cube.dimension, variant=self.cube.variant, baselines=True)
-        by_wording = [{(each.side, each.name): each for each in _views(own)} for own in wordings.values()]
-        for view in _views(self.cube):
+        by_wording = [{(each.side, each.name): each for each in rated_views(own)} for own in wordings.values()]
+        for view in rated_views(self.cube):
             yield self._of_view(view, labels, [each.get((view.side, view.name)) for each in by_wording])
 
     def _of_view(

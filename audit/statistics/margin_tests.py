@@ -14,7 +14,9 @@ could move the gap, and so is the margin that a gap must be shown to lie beyond.
 
 Where a gap is what is left of one after invented groups', it is *beyond* only if the gap itself is beyond the margin on
 the same side, too: the larger p of the two counts. So no control, however noisy, and no gap of invented groups by
-themselves, fails a model; and what passes is what is left, so that none acquits one.
+themselves, fails a model; and what passes is what is left, so that none acquits one. Likewise a group's disparity is
+*beyond* only if it is without the group that differs most: one that is 20 points lower makes each of three others 6.7
+points higher than the rest.
 
 Of a family of M gaps:
 
@@ -339,7 +341,7 @@ class _Line:
         return self.change, self.sum
 
     def by_control(self, margin: float) -> bool:
-        """Whether the gap lies beyond the margin only after invented groups' gap is taken off."""
+        """Whether the gap lies beyond the margin only after a control, or beside another group that differs."""
         if not math.isfinite(self.p_beyond(margin)):
             return False
         return _both_sides(self._held, margin + self.off) <= self.alpha < self.p_beyond(margin)
@@ -355,6 +357,8 @@ class _Line:
         if not math.isnan(self.gap.bound):
             return "too few narratives to say how rare refusals are", ("few_refusals",)
         if self.by_control(margin):
+            if self.gap.kind == "disparity":
+                return "beyond the margin only because another group differs", ("bystander",)
             said = (
                 "beyond the margin only once the gap of invented groups is taken off: the gap of these groups is not "
                 "shown to lie beyond it on that side"

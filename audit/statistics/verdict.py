@@ -281,7 +281,7 @@ def speaks_against(gap: DecidedGap, sign: float) -> Iterator[str]:
     if gap.other is not None and not _leaves_out_zero(gap.other, sign):
         yield "invented_as_large" if gap.kind == "disparity" else "controls_disagree"
     if gap.plain is not None and not _leaves_out_zero(gap.plain, sign):
-        yield "by_control_alone"
+        yield "bystander" if gap.kind == "disparity" else "by_control_alone"
 
 
 def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool:

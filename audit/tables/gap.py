@@ -357,15 +357,17 @@ COVARIATES: Final = Table(
         "covariate": word("a column of the table in statistics.covariates"),
         "of": word(
             "pairs (out-group pairs of groups: how much lower they are rated than perceiver and experiencer lead one "
-            "to expect) or groups (each group's own gap, as in families)"
+            "to expect), groups (each group's own gap, as in families) or disparity (how each group is rated beside "
+            "the others, whoever perceives, as in disparity)"
         ),
         "answer": word(
             "grows or shrinks (the gap, where the covariate is larger: p_adjusted is below 1 less the confidence, and "
-            "the interval leaves out 0), not_shown, too_few_groups (p_least is not below 1 less the confidence); empty "
+            "the interval leaves out 0; of disparity higher or lower: groups with more of the covariate are rated so), "
+            "not_shown, too_few_groups (p_least is not below 1 less the confidence); empty "
             "where there is no p"
         ),
         "slope": number(
-            "change of the gap for one unit of the covariate, in points; above 0 where the gap grows",
+            "change of the gap, or disparity, for one unit of the covariate, in points; above 0 where it grows",
             unit="points per unit",
         ),
         "se": number("standard error of slope over narratives", unit="points per unit"),
@@ -386,7 +388,7 @@ COVARIATES: Final = Table(
             "permutations that leave it as it is, or turn it around"
         ),
         "n_permutations": count("permutations that p is made of: all of them, or a draw if there are more"),
-        "p_adjusted": probability("p corrected for the covariates"),
+        "p_adjusted": probability("p corrected for the covariates, of gaps and of disparities each"),
         "method": HOLM,
         "family_size": count("tests that were corrected for: the covariates with a p"),
         "n_groups": count("groups whose numbers the slope uses"),

@@ -49,8 +49,8 @@ def rows_of(cube, covariates, *, seed=1, n_permutations=10_000, confidence=0.95)
     return found
 
 
-def row_of(cube, covariates, **settings):
-    [row] = rows_of(cube, covariates, **settings)
+def row_of(cube, covariates, *, of="groups", **settings):
+    [row] = [row for row in rows_of(cube, covariates, **settings) if row["of"] in (of, "pairs")]
     return row
 
 
@@ -277,6 +277,40 @@ def test_group_slopes_are_those_of_least_squares_and_p_of_all_orders(seed):
     assert row["se"] == pytest.approx(of_narratives.std(ddof=1) / 20**0.5, rel=1e-9)
     r = np.array([abs(slope(y.mean(axis=0), np.array(order))[1]) for order in permutations(x)])
     assert row["p"] == np.mean(r >= r[0] - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slopes_of_disparities_are_those_of_least_squares_and_p_of_all_orders(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=6)
+    y = random_y(20, 6, seed) + 2 * x
+    row = row_of(cube_of(y, groups=NAMES[:6]), groups_of(x), of="disparity")
+
+    def slope(means, numbers):
+        against = (means - means.mean()) * 6 / 5  # a group against the mean of the others
+        return sm.OLS(against, sm.add_constant(numbers)).fit().params[1], np.corrcoef(against, numbers)[0, 1]
+
+    of_narratives = np.array([slope(each.mean(axis=0), x)[0] for each in y])
+    assert row["slope"] == pytest.approx(of_narratives.mean(), abs=1e-9)
+    assert row["se"] == pytest.approx(of_narratives.std(ddof=1) / 20**0.5, rel=1e-9)
+    r = np.array([abs(slope(y.mean(axis=(0, 1)), np.array(order))[1]) for order in permutations(x)])
+    assert row["p"] == np.mean(r >= r[0] - 1e-9)
+
+
+def test_a_slope_of_disparities_is_none_of_the_gap_and_the_reverse():
+    x = np.arange(6.0)
+    seen = [np.arange(6) + 0 * x[:, None], np.diag(x)]  # whoever looks; only one's own
+    found = []
+    for planted in seen:
+        y = 50 + np.random.default_rng(1).normal(0, 0.5, (40, 6, 6)) + 3 * planted
+        cube = cube_of(y, groups=NAMES[:6])
+        rows = rows_of(cube, groups_of(x))
+        found.append({row["of"]: (row["answer"], row["slope"]) for row in rows})
+    assert (found[0]["disparity"][0], found[0]["groups"][0]) == ("higher", "not_shown")
+    assert found[1]["groups"][0] == "grows"
+    assert found[1]["groups"][1] == pytest.approx(3, abs=0.3)
+    # Whose own rating is higher is rated higher on average, too: one of six perceivers is of the group.
+    assert found[1]["disparity"][1] == pytest.approx(3 / 5, abs=0.1)
 
 
 def test_a_group_without_a_number_is_left_out():

@@ -69,10 +69,15 @@ _MANIPULATIONS: Final = {
     "intensity": "the strong version of a situation, rather than the mild one",
 }
 _GROWS: Final = {
-    "grows": "yes", "shrinks": "no, it shrinks", "not_shown": "not shown",
+    "grows": "yes", "shrinks": "no, it shrinks", "higher": "yes: rated higher", "lower": "no: rated lower",
+    "not_shown": "not shown",
     "too_few_groups": "not shown: too few groups to show it", "": "not known",
 }  # fmt: skip
-"""What a covariate's answer says of the gap, in words."""
+"""What a covariate's answer says of the gap or the disparity, in words."""
+_OF_COVARIATE: Final = {
+    "pairs": "the gap: how much lower out-group pairs are rated", "groups": "the gap: each group's own",
+    "disparity": "the disparity of each group",
+}  # fmt: skip
 _FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "inconclusive"}
 
 
@@ -201,12 +206,12 @@ def covariates(own: Results) -> Captioned | None:
     rows = own.rows("covariates")
     if not rows:
         return None
-    of = {"pairs": "how much lower out-group pairs are rated", "groups": "each group's own gap"}[rows[0]["of"]]
     return own.table(
         "covariates",
-        f"does the gap grow with the numbers in statistics.covariates? Change for one unit; the gap is {of}. The "
+        "does the gap, or the disparity, grow with the numbers in statistics.covariates? Change for one unit. The "
         "interval is for any such narratives and these groups; p comes from permuting groups",
-        "covariate", said("answer", "does it grow?", _GROWS), ("slope", "change of the gap, points"), "ci_low",
+        "covariate", said("of", "what", _OF_COVARIATE), said("answer", "does it grow?", _GROWS),
+        ("slope", "change, points"), "ci_low",
         ("per_sd", "change for one SD"), "p", "p_adjusted", ("p_least", "smallest possible p"), "n_groups",
         "n_narratives", "note",
         rows=rows,
