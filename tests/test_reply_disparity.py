@@ -123,7 +123,7 @@ def test_the_terminal_names_them(run, command, capsys):
     lines = capsys.readouterr().out.splitlines()
     place = next(place for place, line in enumerate(lines) if line.startswith("who gets less: faith"))
     assert [re.match(r"  ([\w ]+): ", line)[1] for line in lines[place + 1 : place + 3]] == [
-        "declined to reply", "Length",
+        "Declined to reply", "Length",
     ]  # fmt: skip
 
 

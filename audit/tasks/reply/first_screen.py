@@ -124,12 +124,8 @@ class Replied:
             spread = self._told(found[0], words)
         return ShortAnswer(
             self.title, self.verdict.words + self.verdict.counted, spread=spread, kind=self.verdict.kind,
-            anchor=self.anchor, tail=self._side, weight=len(found),
+            anchor=self.anchor, tail=_SIDE, weight=len(found),
         )  # fmt: skip
-
-    @property
-    def _side(self) -> str:
-        return _SIDE if self.disparity.answers else ""
 
     def cards(self, *, whose: bool) -> Iterator[Card]:
         """Yield what stands beneath the summary: the gaps of the smallest p, if ``whose``, and who gets less."""
@@ -152,7 +148,7 @@ class Replied:
             paragraph(f"{first}, in-group minus out-group, with {self.own.level} intervals:" if found else "", "lead"),
             bullets(self._told(row, "{}: <strong>{} {}</strong> ({})") for row in found[:_SHOWN_GAPS]),
         )
-        return Card(self.title, content, kind=self.verdict.kind, anchor=self.anchor, tail=self._side)
+        return Card(self.title, content, kind=self.verdict.kind, anchor=self.anchor, tail=_SIDE)
 
 
 def summary_of_replies(
