@@ -17,6 +17,7 @@ import pandas as pd
 
 from audit.statistics.analysis import Analysis
 from audit.statistics.average_gaps import judged_rows
+from audit.statistics.disparity_answers import with_limits
 from audit.statistics.verdict import Limits
 from audit.tables.verdicts import JUDGED, VERDICTS
 
@@ -92,13 +93,15 @@ def refused(table: pd.DataFrame, gone: pd.Series) -> pd.DataFrame:
 
 
 def decided(analysis: Analysis, *, margin: float | None = None, remarks: Sequence[object] = ()) -> Analysis:
-    """Return the analysis with its tables ``verdicts`` and ``judged``, under its own remarks and these."""
+    """Return the analysis with ``verdicts``, ``judged`` and ``disparity`` under its own remarks and these."""
     on_place: dict[tuple[str, str], set[str]] = {}
     for remark in (*analysis.remarks, *remarks):
         on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
     on_run = frozenset(code for (dimension, _), codes in on_place.items() if not dimension for code in codes)
-    judged, verdicts = analysis.averages.verdicts(Limits(on_run, on_place), margin=margin)
+    limits = Limits(on_run, on_place)
+    judged, verdicts = analysis.averages.verdicts(limits, margin=margin)
     tables = {
+        "disparity": with_limits(analysis.tables["disparity"], limits),
         "verdicts": pd.DataFrame([each.row() for each in verdicts], columns=list(VERDICTS)),
         "judged": pd.DataFrame(judged_rows(judged), columns=list(JUDGED)),
     }
@@ -198,7 +201,7 @@ CASES: Mapping[str, Callable[[], Planted]] = {
     "nearly-constant": nearly_constant,
     "less-for-one": gets_less,
     "less-and-own": lambda: gets_less(gap=8.0),
-    "own-alone": lambda: gets_less(0.0, gap=8.0, n=200),
+    "own-alone": lambda: gets_less(0.0, gap=8.0),
     "no-less": lambda: gets_less(0.0, n=200),
     "less-in-these-words": lambda: gets_less(stems=False),
 }

@@ -121,7 +121,7 @@ def test_each_measure_has_its_answer_and_each_group_its_number_on_the_page(run):
 def test_the_terminal_names_them(run, command, capsys):
     assert command("report", "run") == 0
     lines = capsys.readouterr().out.splitlines()
-    place = next(place for place, line in enumerate(lines) if line.startswith("who gets less: faith"))
+    place = next(place for place, line in enumerate(lines) if line.startswith("who gets less? faith"))
     assert [re.match(r"  ([\w ]+): ", line)[1] for line in lines[place + 1 : place + 3]] == [
         "Declined to reply", "Length",
     ]  # fmt: skip

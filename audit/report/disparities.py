@@ -7,16 +7,28 @@ another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
 from audit.report.verdicts import OF_MEASURES, REASONS, is_of_measure
 from audit.tables.disparity import deciding_view
-from audit.tables.formatting import bare_p, brief, count, coverage, listed, p_value, rate, unsigned
+from audit.tables.formatting import (
+    bare_p,
+    brief,
+    count,
+    coverage,
+    dimension_title,
+    listed,
+    p_value,
+    printable,
+    rate,
+    unsigned,
+)
 
 _NOTHING: Final = Markup("")
 DISPARITY_MEANING: Final = Markup(
@@ -27,6 +39,10 @@ MEASURE_DISPARITY_MEANING: Final = Markup(
     "<strong>The disparity D</strong> of a group in a measure: how much lower (−) or higher (+) the measure is for it "
     "than for the other groups. Lower is not worse, unless less of the measure is."
 )
+DISPARITY_IN_SHORT: Final = Markup(
+    "<strong>The disparity D</strong>: how much lower (−) or higher (+) a group is rated than the other groups"
+)
+"""The meaning of D before the first number, without a full stop."""
 _REASONS: Final = REASONS | {
     "margin_open": "the intervals reach beyond the margin",
     "not_corrected": "no difference remains after correction for the number of groups",
@@ -92,6 +108,7 @@ _WHOEVER: Final = {
 """How each view qualifies an answer."""
 _WHOEVER_WROTE: Final = {"all": "whoever speaks", "no_persona": "without a persona", "unspecified": "as “a person”"}
 """The same of measures of texts."""
+_FOUND: Final = ("lower", "higher")
 _NAMED: Final = 3
 _DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
@@ -143,8 +160,8 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
     codes = {str(row["code"]) for row in heads}
     far = sorted(heads, key=lambda row: -_size(row))
     row = far[0]
-    known = _told_of(row, confidence=confidence)
-    found = tuple(each for each in far if each["code"] in ("lower", "higher"))
+    known = _told_of(row, confidence=confidence, n_groups=len(heads))
+    found = tuple(each for each in far if each["code"] in _FOUND)
     if found:
         return _of_found(found, confidence=confidence, of=of)
     if codes <= {"no_verdict", "no_estimate"}:
@@ -169,6 +186,25 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
     )
     # Nothing kept a group from being found: what cannot tell a group from its words is no reason.
     return DisparitySentence("undecided", words, row, *known, bound=bound, step=_MORE)
+
+
+def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:
+    """Yield lines for a terminal on who is rated lower, and what to do next, for each dimension and variant."""
+    by_place: dict[tuple[str, str], list[PlacedRow]] = {}
+    for row in rows_of(disparity, "disparity"):
+        if row["outcome"] == "intensity":
+            by_place.setdefault((str(row["dimension"]), str(row["variant"])), []).append(row)
+    for (dimension, variant), rows in by_place.items():
+        if not deciding_rows(rows):
+            continue
+        found = who_gets_less(rows, confidence=confidence)
+        said = f"who gets less? {dimension_title(dimension)} ({printable(brief(variant))}): {found.words.striptags()}."
+        if found.number:
+            number = Markup("{} points ({}; {})").format(found.number, found.spread, found.facts)
+            said += f" {number.striptags()}."
+        yield said
+        if found.step:
+            yield f"  next: {found.step}"
 
 
 def is_lower(row: PlacedRow) -> bool:
@@ -206,15 +242,19 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
     )
 
 
-def _told_of(row: PlacedRow, *, confidence: float) -> tuple[Markup, Markup, Markup, Markup]:
-    """Return number, interval, p and size of one group."""
+def _told_of(row: PlacedRow, *, confidence: float, n_groups: int = 0) -> tuple[Markup, Markup, Markup, Markup]:
+    """Return number, interval, p and size of one group; with ``n_groups`` without its name.
+
+    Of groups that were not found to differ one is the farthest by chance: naming it would suggest a finding.
+    """
     if not math.isfinite(row.number("ci_low")):
         return Markup(""), Markup(""), Markup(""), Markup("")
     rated = row["unit"] == "points"
-    number = show(row, "disparity", rounded(row))
-    spread = Markup("<bdi>{}</bdi>; {} interval {}").format(
-        brief(str(row["group"])), coverage(confidence), show_interval(row) if rated else show_rounded_interval(row)
-    )
+    number = show_gap(row, "disparity") if rated else show(row, "disparity", rounded(row))
+    spread = Markup("{}; {} interval {}").format(
+        f"the farthest of {n_groups} groups" if n_groups else Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))),
+        coverage(confidence), show_interval(row) if rated else show_rounded_interval(row),
+    )  # fmt: skip
     facts = Markup("{}, corrected for {} tests: {}").format(
         show(row, "p", p_value), show(row, "family_size", count), show(row, "p_adjusted", bare_p)
     )
@@ -290,7 +330,7 @@ def answer_in_words(row: PlacedRow) -> Markup:
     code = str(row["code"])
     if code == "within":
         return Markup("within {} points").format(show(row, "margin", unsigned))
-    if code not in ("lower", "higher"):
+    if code not in _FOUND:
         return Markup(code.replace("_", " "))
     words = Markup(f"{code}, in these words" if row["claim"] == "words" else code)
     if row["size"]:

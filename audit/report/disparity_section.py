@@ -83,8 +83,16 @@ def _number(found: DisparitySentence, own: Results) -> Markup:
     if row is None or not found.number:
         return Markup("")
     said = Markup("D = {} {} ({}; {}).").format(found.number, row["unit"], found.spread, found.facts)
-    sizes = [each for each in (found.size, share_of_response(row, "disparity", own)) if each]
-    return said + (Markup(" That is {}.").format(Markup("; ").join(sizes)) if sizes else "")
+    size = size_of_disparity(found, own)
+    return said + (Markup(" That is {}.").format(size) if size else "")
+
+
+def size_of_disparity(found: DisparitySentence, own: Results) -> Markup:
+    """Say how large the disparity of an answer is: of the scale, of the response to the story, and how often."""
+    row = found.row
+    if row is None or not found.number:
+        return Markup("")
+    return Markup("; ").join(filter(None, (found.size, share_of_response(row, "disparity", own))))
 
 
 def _tested(rows: Sequence[PlacedRow]) -> Markup:

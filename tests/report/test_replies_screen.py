@@ -14,7 +14,7 @@ from test_replies_page import replies_of
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.numbers import rows_of
-from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS
+from audit.report.summary import CHANGED, NO_GAP, NO_GAP_NONE_LESS, NO_GROUPS, NONE_LESS, NOT_THE_GROUPS
 from audit.report.verdicts import next_step, reason_in_words
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
@@ -110,7 +110,7 @@ def test_where_nothing_is_found_no_size_and_no_gap_are_told() -> None:
     screen = screen_of({"a": nothing, "b": nothing})
     assert "religion: whose side? No gap is found (2 tested)" in screen
     assert "How it varies: δ is above 0 in 0 of 2 tests, below 0 in 0 and undecided in 2." in screen
-    assert NO_GAP in screen
+    assert NO_GAP_NONE_LESS in screen
     for claim in ("How big", "Smallest p", UNFOUND, NOT_THE_GROUPS, "A gap"):
         assert claim not in screen
 
@@ -119,7 +119,9 @@ def test_where_all_is_found_nothing_is_said_to_be_undecided() -> None:
     screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: 3 * own(t)})
     assert "religion: whose side? A gap, which repeated words alone could cause, in 2 measures (2 tested)" in screen
     assert UNFOUND not in screen
+    assert NONE_LESS in screen
     assert NO_GAP not in screen
+    assert NO_GAP_NONE_LESS not in screen
 
 
 def test_a_measure_whose_gap_is_the_same_in_every_narrative_is_not_said_to_show_none() -> None:
@@ -131,7 +133,7 @@ def test_a_measure_whose_gap_is_the_same_in_every_narrative_is_not_said_to_show_
     assert "religion: whose side? Nothing could be tested" in alone
     for claim in ("tested)", "How it varies", "No gap"):
         assert claim not in alone
-    assert NO_GAP in alone
+    assert NO_GAP_NONE_LESS in alone
 
 
 @pytest.mark.parametrize("status", ["refused", "empty", "failed", "other_script"])
@@ -205,8 +207,10 @@ def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
     names = tuple(f"d{place}" for place in range(5))
     screen = screen_of({"a": gap}, dimensions=names)
     shown = re.findall(r" (d\d|all dimensions): whose side\? (?=A gap|No gap)", screen)
-    assert shown == ["d0", "d1", "d4", "all dimensions"]
-    assert "Shown: 4 of 11 findings, chosen by how many gaps and differences were found. The others are further down." in screen
+    assert shown == ["d1", "d4", "all dimensions"]
+    assert "d0: who gets less?" in screen  # each question keeps an answer
+    said = "Shown: 4 of 11 findings, chosen by how many gaps and differences were found. The others are further down."
+    assert said in screen
 
 
 class Accepted:

@@ -22,11 +22,14 @@ from audit.report.section import Card, Paragraph, bullets, paragraph, present
 from audit.report.sentences import LIMITS
 from audit.report.summary import (
     CHANGED,
-    NO_DIFFERENCE,
+    LESS,
     NO_GAP,
+    NO_GAP_NONE_LESS,
     NO_GROUPS,
+    NONE_LESS,
     NOT_THE_GROUPS,
-    THESE_WORDS,
+    SIDE,
+    WORDS_DIFFER,
     ShortAnswer,
     Summary,
     summary,
@@ -56,9 +59,6 @@ _CLAIMS: Final = {
 """What a found gap is between, to follow "a gap"."""
 _OF_RUN: Final = {"accepted", "unfinished"}  # reasons why a whole run has no verdict
 _OF_ZERO: Final = {"holds_zero", "not_corrected"}  # reasons why a gap that could have been found was not
-_SIDE: Final = ": whose side?"
-_LESS: Final = ": who gets less?"
-"""What follows a dimension's name where a page answers both questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Replied:
             yield ShortAnswer(
                 self.title, self.disparity.words + self.disparity.counted,
                 spread=self.disparity.in_short(self.own.level), kind=self.disparity.kind, anchor=self.anchor,
-                tail=_LESS, weight=len(self.disparity.found) + len(self.disparity.unvaried),
+                tail=LESS, weight=len(self.disparity.found) + len(self.disparity.unvaried), question="less",
             )  # fmt: skip
 
     def _finding(self) -> ShortAnswer:
@@ -124,7 +124,7 @@ class Replied:
             spread = self._told(found[0], words)
         return ShortAnswer(
             self.title, self.verdict.words + self.verdict.counted, spread=spread, kind=self.verdict.kind,
-            anchor=self.anchor, tail=_SIDE, weight=len(found),
+            anchor=self.anchor, tail=SIDE, weight=len(found), question="side",
         )  # fmt: skip
 
     def cards(self, *, whose: bool) -> Iterator[Card]:
@@ -137,7 +137,7 @@ class Replied:
                 Paragraph(self.disparity.lead, "lead"),
                 bullets(self.disparity.lines(self.own.level)),
             )
-            yield Card(self.title, content, kind=self.disparity.kind, anchor=self.anchor, tail=_LESS)
+            yield Card(self.title, content, kind=self.disparity.kind, anchor=self.anchor, tail=LESS)
 
     def _card(self) -> Card:
         found = self.verdict.found
@@ -148,7 +148,7 @@ class Replied:
             paragraph(f"{first}, in-group minus out-group, with {self.own.level} intervals:" if found else "", "lead"),
             bullets(self._told(row, "{}: <strong>{} {}</strong> ({})") for row in found[:_SHOWN_GAPS]),
         )
-        return Card(self.title, content, kind=self.verdict.kind, anchor=self.anchor, tail=_SIDE)
+        return Card(self.title, content, kind=self.verdict.kind, anchor=self.anchor, tail=SIDE)
 
 
 def summary_of_replies(
@@ -170,9 +170,11 @@ def summary_of_replies(
     to = Markup(words.to if whose else words.to_groups).format(about)
     asked = Markup("<bdi>{}</bdi>{} {} {}.").format(view.model, led_by(view), start, to)
     verdicts = [each.verdict for each in written]
+    # What was found stands first, whichever question it answers.
+    findings = [finding for each in written for finding in each.findings(whose=whose)]
     return summary(
         asked,
-        [finding for each in written for finding in each.findings(whose=whose)],
+        sorted(findings, key=lambda each: each.kind != "gap"),
         [("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
         not_concluded=list(_not_concluded(written, words=words, limits=limits, whose=whose)),
         limits=limits,
@@ -218,13 +220,13 @@ def _not_concluded(
     verdicts, disparities = [each.verdict for each in written], [each.disparity for each in written]
     if any(limit.title == LIMITS["accepted"][0] for limit in limits):
         yield CHANGED
-    if any(verdict.kind in ("undecided", "absent") for verdict in verdicts) and whose:
-        yield NO_GAP
-    elif any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
+    no_gap = any(verdict.kind in ("undecided", "absent") for verdict in verdicts) and whose
+    none_less = any(not each.found and (each.answers or not whose) for each in disparities)
+    if no_gap or none_less:
+        yield NO_GAP_NONE_LESS if no_gap and none_less else NO_GAP if no_gap else NONE_LESS
+    if not no_gap and any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
         yield "that measures without a gap found have none"
-    if any(not each.found and (each.answers or not whose) for each in disparities):
-        yield NO_DIFFERENCE
-    elif any(len(each.found) < each.n_tested for each in disparities):
+    if not none_less and any(len(each.found) < each.n_tested for each in disparities):
         yield "that groups get the same in other measures"
     if any(verdict.n_alike for verdict in verdicts):
         yield NO_GROUPS
@@ -233,7 +235,7 @@ def _not_concluded(
     if any("uncontrolled" in verdict.claims for verdict in verdicts):
         yield NOT_THE_GROUPS
     if any(row["claim"] == "words" for each in disparities for answer in each.found for row in answer.said.found):
-        yield THESE_WORDS
+        yield WORDS_DIFFER
     yield words.no_better
     yield "that a measure is empathy itself"
     yield OF_GROUPS_AND_MODELS

@@ -199,7 +199,7 @@ def disparity_lines_of_measures(disparity: pd.DataFrame, measures: pd.DataFrame,
         own = [row for row in every if (row["dimension"], row["variant"]) == (dimension, variant)]
         found = combined_disparity(own, named, confidence=confidence)
         where = f"{dimension_title(dimension)} ({printable(brief(variant))})"
-        yield f"who gets less: {where}: {found.words}{found.counted}. {_plain(found.lead)}"
+        yield f"who gets less? {where}: {found.words}{found.counted}. {_plain(found.lead)}"
         for line in found.lines(coverage(confidence)):
             yield f"  {_plain(line)}."
 
