@@ -24,6 +24,8 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, mean_of
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
+from audit.statistics.deciding_estimate import DecidedGap
+from audit.statistics.disparity import disparity_rows_and_gaps
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
@@ -41,6 +43,7 @@ from audit.statistics.ratings import compact_ratings, without_dimensions
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.status_counts import Tally, outcome_table
 from audit.statistics.verdict import Limits
+from audit.tables.disparity import deciding_view
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.gaps import analyse_outcomes, family_of, gap_rows_of, spread_among
 from audit.tasks.reply.verdicts import MeasuredGaps, measure_verdicts, measured_gaps
@@ -111,6 +114,10 @@ class RatingGaps(RunGaps):
         The input to verdicts.
     free
         Dimensions whose gap uses only pairs without a common word. Such a gap is not compared with one of all pairs.
+    disparity
+        Rows of ``tables.DISPARITY`` that decide: one for each dimension and group.
+    disparities
+        The same as gaps, in the same order.
     """
 
     emotions: Mapping[Any, str] = field(default_factory=dict)
@@ -120,6 +127,8 @@ class RatingGaps(RunGaps):
     published_cells: tuple[dict[str, Any], ...] = ()
     averages: Averages | None = None
     free: frozenset[str] = frozenset()
+    disparity: tuple[dict[str, Any], ...] = ()
+    disparities: tuple[DecidedGap, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +195,9 @@ def gaps_of_ratings(
         found, placebos=placebo_cubes(compact, told), scales=dict.fromkeys(variants, scale), seed=seed,
         settings=settings, repetition=told, sees_refusals=sees_refusals,
     )  # fmt: skip
+    of_groups, disparities = disparity_rows_and_gaps(
+        found, scales=dict.fromkeys(variants, scale), settings=settings, repetition=told
+    )
     for variant, parts in variants.items():
         compared = {part.cube.dimension: part.cube.without_baselines() for part in parts}
         tallies = {part.cube.dimension: Tally.of(part.prompts) for part in parts}
@@ -214,7 +226,20 @@ def gaps_of_ratings(
             published=tuple(published_row(part.cube, part.estimates.published) for part in parts),
             published_cells=tuple(row for part in parts if replicates for row in compared_cell_rows(part.cube)),
             averages=averages.of_variant(variant),
+            disparity=tuple(row for row in _of_deciding_views(of_groups) if row["variant"] == variant),
+            disparities=tuple(gap for gap in disparities if gap.variant == variant),
         )
+
+
+def _of_deciding_views(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of ``DISPARITY`` that say who gets less: of each group one, in the view that decides."""
+    views: dict[tuple[str, str], set[str]] = {}
+    heads = [row for row in rows if row["headline"]]
+    for row in heads:
+        views.setdefault((row["dimension"], row["variant"]), set()).add(row["view"])
+    for row in heads:
+        if row["view"] == deciding_view(views[row["dimension"], row["variant"]]):
+            yield row
 
 
 def _gap_rows(
