@@ -177,6 +177,17 @@ DISPARITY_CHANGES: Final = Table(
     },
 )
 
+MEASURE_DISPARITY_CHANGES: Final = Table(
+    "measure_disparity_changes",
+    "how the disparity of a group in a measure of replies differs from the reference run's",
+    {
+        "dimension": KEYS["dimension"],
+        "outcome": OUTCOME["outcome"].reworded("what δ is of", "what is compared with the other groups"),
+        **{name: column for name, column in DISPARITY_CHANGES.items() if name not in ("dimension", "p_adjusted")},
+        "p_adjusted": probability("p corrected for the groups, measures and runs of the dimension"),
+    },
+)
+
 SPECIFICATIONS: Final = Table(
     "specifications",
     "a dimension, over runs",
@@ -567,6 +578,7 @@ COMPARISON_TABLES: Final = by_name(
 """Tables of a comparison of runs of ratings."""
 
 REPLY_COMPARISON_TABLES: Final = by_name(
-    REPLY_RUNS, COMPARED_MEASURES, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
-)
+    REPLY_RUNS, COMPARED_MEASURES, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, MEASURE_CHANGES,
+    MEASURE_DISPARITY_CHANGES, REPLY_COSTS,
+)  # fmt: skip
 """Tables of a comparison of runs of replies."""
