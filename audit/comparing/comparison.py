@@ -37,6 +37,8 @@ class Comparison:
     gap
         ``tables/gap.csv``, see :data:`audit.comparing.tables.COMPARED_GAP`; for runs of replies
         ``tables/measure_changes.csv``, see :data:`audit.comparing.tables.MEASURE_CHANGES`.
+    disparity
+        ``tables/disparity.csv``; None for runs of replies.
     confidence
         Coverage of the intervals in ``gap``.
     compared_by
@@ -46,6 +48,7 @@ class Comparison:
     path: Path
     page: Path
     gap: pd.DataFrame
+    disparity: pd.DataFrame | None
     confidence: float
     remarks: tuple[str, ...]
     compared_by: str
@@ -113,7 +116,8 @@ def compare_folders(
             target.write_file(name, written)
     gap = compared.tables[compared.shown]
     page = path / "comparison.html"
-    return Comparison(path, page, gap, used.confidence, compared.remarks, compared_by, compared.described)
+    less = compared.tables.get("disparity")
+    return Comparison(path, page, gap, less, used.confidence, compared.remarks, compared_by, compared.described)
 
 
 def _draw(compared: ComparisonContent) -> Mapping[str, Any]:

@@ -31,6 +31,7 @@ from audit.runs.differences import (
 )
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import dimension_title
 from audit.tables.ratings import MANIPULATED, Status
 from audit.tables.shared import OVERALL
@@ -39,6 +40,7 @@ from stimuli.stereotypes import load_stereotypes
 
 if TYPE_CHECKING:
     from audit.comparing.run_gaps import RatingGaps
+    from audit.statistics.verdict import Limits
 
 _DRAWN: Final = 60
 """Most runs in a figure; the tables have all."""
@@ -53,12 +55,14 @@ class RatedRun(ComparedRun):
     """A run's ratings in one of its prompt variants.
 
     ``text_differences`` are numbers of tests and of differences found in the texts of the stages, by dimension and
-    variant; ``checks`` codes of what limits all gaps of the run.
+    variant; ``checks`` codes of what limits all gaps of the run; ``disparity`` the rows of ``gaps.disparity`` as they
+    hold, by the rules of the run's own page.
     """
 
     gaps: RatingGaps
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
     checks: frozenset[str]
+    disparity: tuple[dict[str, Any], ...] = ()
 
 
 class RatingComparison(RunsCompared[RatedRun]):
@@ -116,6 +120,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             ratings, scale=scale, seed=manifest.seed, settings=used, repetition=repetition,
             sees_refusals=sees_refusals(manifest, ratings), replicates=self.replicates,
         ):  # fmt: skip
+            limits = _limits(measured, on_run, noise)
             yield RatedRun(
                 folder=folder,
                 manifest=manifest,
@@ -125,14 +130,16 @@ class RatingComparison(RunsCompared[RatedRun]):
                 cost=cost,
                 text_differences=count_differences(written, confidence=used.confidence),
                 sha256=digest,
-                verdicts=tuple(_verdicts(measured, on_run, noise, used, told_response(followed))),
+                verdicts=tuple(_verdicts(measured, limits, used, told_response(followed))),
                 checks=frozenset(on_run),
+                disparity=_disparity(measured, limits),
             )
 
     def compare(self, runs: Mapping[str, RatedRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
         from audit.comparing.changes import compare_runs, compared_gap_table, specification_rows, strategy_rows
+        from audit.comparing.disparity_changes import disparity_change_rows
         from audit.comparing.first_screen import strategy_names
-        from audit.comparing.paper_table import paper_table, published_paper, strategies_paper
+        from audit.comparing.paper_table import disparity_paper, paper_table, published_paper, strategies_paper
         from audit.comparing.rating_page import rating_page
         from audit.report.numbers import rows_of
         from audit.statistics.anchors import within_scale
@@ -152,6 +159,10 @@ class RatingComparison(RunsCompared[RatedRun]):
         tables = self.tables(
             runs,
             comparisons=compare_runs(gaps, texts=texts, confidence=confidence),
+            disparity=({"run": label, **row} for label, run in runs.items() for row in run.disparity),
+            disparity_changes=disparity_change_rows(
+                gaps, {label: run.disparity for label, run in runs.items()}, texts=texts, confidence=confidence
+            ),
             specifications=specification_rows(gaps),
             strategies=led,
         )
@@ -184,6 +195,8 @@ class RatingComparison(RunsCompared[RatedRun]):
             "table": paper_table(tables["gap"], named, confidence=confidence, verdicts=tables["verdicts"]),
             "tables/published": published_paper(tables["published"], tables["gap"], confidence=confidence),
         }
+        if len(tables["disparity"]):
+            papers["tables/disparity"] = disparity_paper(tables["disparity"], named, confidence=confidence)
         if len(tables["strategies"]):
             names = strategy_names(rows_of(tables["strategies"], "strategies"))
             papers["tables/strategies"] = strategies_paper(tables["strategies"], names, confidence=confidence)
@@ -194,14 +207,8 @@ class RatingComparison(RunsCompared[RatedRun]):
         return Differences(tables, references, remarks, papers, partial(rating_page, unmapped=unmapped), draw)
 
 
-def _verdicts(
-    measured: RatingGaps,
-    on_run: set[str],
-    noise: Mapping[tuple[str, ...], float],
-    used: AnalysisSettings,
-    response: Mapping[str, float],
-) -> Iterator[dict[str, Any]]:
-    """Yield the verdicts of a run in one prompt variant, by the rules of its own page."""
+def _limits(measured: RatingGaps, on_run: set[str], noise: Mapping[tuple[str, ...], float]) -> Limits:
+    """Return what limits a run's verdicts in one prompt variant, by the rules of its own page."""
     from audit.tasks.limits import limits_of
 
     on_place: dict[tuple[str, ...], set[str]] = {}
@@ -211,9 +218,24 @@ def _verdicts(
         place = str(row["dimension"]), str(row["variant"])
         if row["scope"] == "narratives" and abs(row["delta"]) < 2 * noise.get(place, 0.0):
             on_place.setdefault(place, set()).add("noise_floor")
+    return limits_of(on_run, on_place)
+
+
+def _verdicts(
+    measured: RatingGaps, limits: Limits, used: AnalysisSettings, response: Mapping[str, float]
+) -> Iterator[dict[str, Any]]:
+    """Yield the verdicts of a run in one prompt variant."""
     assert measured.averages is not None
-    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used.margin, response=response)
+    _, found = measured.averages.verdicts(limits, margin=used.margin, response=response)
     yield from (each.row() for each in found)
+
+
+def _disparity(measured: RatingGaps, limits: Limits) -> tuple[dict[str, Any], ...]:
+    """Return what a run in one prompt variant says about each group."""
+    from audit.statistics.disparity_answers import with_limits
+
+    held = with_limits(pd.DataFrame(list(measured.disparity), columns=list(DISPARITY)), limits)
+    return tuple({str(name): value for name, value in row.items()} for row in held.to_dict("records"))
 
 
 def _elicitation_tables(

@@ -24,6 +24,8 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, mean_of
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
+from audit.statistics.deciding_estimate import DecidedGap
+from audit.statistics.disparity import disparity_rows_and_gaps
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
@@ -41,9 +43,10 @@ from audit.statistics.ratings import compact_ratings, without_dimensions
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.status_counts import Tally, outcome_table
 from audit.statistics.verdict import Limits
+from audit.tables.disparity import deciding_view
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.gaps import analyse_outcomes, family_of, gap_rows_of, spread_among
-from audit.tasks.reply.verdicts import MeasuredGaps, measure_verdicts, measured_gaps
+from audit.tasks.reply.verdicts import MeasuredGaps, measure_verdicts, measured_gaps, scale_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +65,10 @@ class RunGaps:
         Rows of ``tables.CONTROLS``.
     scale
         The two ends of the scale, in points.
+    disparity
+        Rows of ``tables.DISPARITY`` that decide: one for each outcome, dimension and group.
+    disparities
+        The same as gaps, in the same order.
     """
 
     variant: str
@@ -71,6 +78,8 @@ class RunGaps:
     controls: tuple[dict[str, Any], ...] = ()
     scale: tuple[float, float] = OWN_UNIT
     confidence: float = 0.95
+    disparity: tuple[dict[str, Any], ...] = ()
+    disparities: tuple[DecidedGap, ...] = ()
 
     @property
     def single_dimensions(self) -> tuple[str, ...]:
@@ -186,6 +195,9 @@ def gaps_of_ratings(
         found, placebos=placebo_cubes(compact, told), scales=dict.fromkeys(variants, scale), seed=seed,
         settings=settings, repetition=told, sees_refusals=sees_refusals,
     )  # fmt: skip
+    of_groups, disparities = disparity_rows_and_gaps(
+        found, scales=dict.fromkeys(variants, scale), settings=settings, repetition=told
+    )
     for variant, parts in variants.items():
         compared = {part.cube.dimension: part.cube.without_baselines() for part in parts}
         tallies = {part.cube.dimension: Tally.of(part.prompts) for part in parts}
@@ -214,7 +226,20 @@ def gaps_of_ratings(
             published=tuple(published_row(part.cube, part.estimates.published) for part in parts),
             published_cells=tuple(row for part in parts if replicates for row in compared_cell_rows(part.cube)),
             averages=averages.of_variant(variant),
+            disparity=tuple(row for row in _of_deciding_views(of_groups) if row["variant"] == variant),
+            disparities=tuple(gap for gap in disparities if gap.variant == variant),
         )
+
+
+def _of_deciding_views(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of ``DISPARITY`` that say who gets less: of each group one, in the view that decides."""
+    views: dict[tuple[str, str], set[str]] = {}
+    heads = [row for row in rows if row["headline"]]
+    for row in heads:
+        views.setdefault((row["dimension"], row["variant"]), set()).add(row["view"])
+    for row in heads:
+        if row["view"] == deciding_view(views[row["dimension"], row["variant"]]):
+            yield row
 
 
 def _gap_rows(
@@ -273,6 +298,8 @@ def gaps_of_replies(
     controls: list[dict[str, Any]] = []
     measured: list[MeasuredGaps] = []
     estimates: dict[str, dict[str, Labelled | NotEstimableError]] = {}
+    disparity: list[dict[str, Any]] = []
+    disparities: list[DecidedGap] = []
     for outcome, found in analyse_outcomes(
         replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
     ):
@@ -281,6 +308,12 @@ def gaps_of_replies(
         controls += (row for part in found.parts for row in part.repetition)
         measured.append(measured_gaps(outcome, found, repetition=told, settings=settings, sd=sd))
         estimates[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}
+        scales = dict.fromkeys(map(str, replies["variant"].unique()), scale_of(outcome))
+        rows, of_measure = disparity_rows_and_gaps(
+            found, scales=scales, settings=settings, repetition=told, n_outcomes=len(outcomes)
+        )
+        disparity += _of_deciding_views(rows)
+        disparities += of_measure
     dimensions = dict.fromkeys(map(str, of_groups["dimension"].unique()))
     return ReplyGaps(
         variant=variant,
@@ -289,6 +322,8 @@ def gaps_of_replies(
         estimates=estimates,
         identities={name: _identities(_between(of_groups, name)) for name in dimensions},
         controls=tuple(controls),
+        disparity=tuple(disparity),
+        disparities=tuple(disparities),
         replies=of_groups,
         outcomes={each.name: each for each in outcomes},
         measured=tuple(measured),

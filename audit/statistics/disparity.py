@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -92,8 +92,25 @@ def disparity_gaps(
     repetition: Repetition | None = None,
 ) -> Iterator[DecidedGap]:
     """Yield the disparity of each group of each dimension and variant, in the view that decides, as a gap."""
+    yield from _deciding(_estimated(found, scales, settings, repetition or Repetition(), 1))
+
+
+def disparity_rows_and_gaps(
+    found: OutcomeAnalysis,
+    *,
+    scales: Mapping[str, tuple[float, float]],
+    settings: AnalysisSettings,
+    repetition: Repetition | None = None,
+    n_outcomes: int = 1,  # outcomes that are looked at together, such as the measures of replies
+) -> tuple[list[dict[str, Any]], list[DecidedGap]]:
+    """Return both :func:`disparity_rows` and :func:`disparity_gaps`, estimated once."""
+    made = list(_estimated(found, scales, settings, repetition or Repetition(), n_outcomes))
+    return [row for plan, each in made for row in _rows_of(plan, each)], list(_deciding(made))
+
+
+def _deciding(estimated: Iterable[tuple[DisparityPlan, ViewEstimates]]) -> Iterator[DecidedGap]:
     made: dict[tuple[str, str], dict[str, tuple[DisparityPlan, ViewEstimates]]] = {}
-    for plan, each in _estimated(found, scales, settings, repetition or Repetition(), 1):
+    for plan, each in estimated:
         if each.view.side == "experiencer" and not plan.invented:
             made.setdefault((plan.cube.dimension, plan.cube.variant), {})[each.view.name] = plan, each
     for views in made.values():
