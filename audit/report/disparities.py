@@ -7,22 +7,38 @@ another.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
 from audit.report.verdicts import REASONS
 from audit.tables.disparity import deciding_view
-from audit.tables.formatting import bare_p, brief, count, coverage, listed, p_value, rate, unsigned
+from audit.tables.formatting import (
+    bare_p,
+    brief,
+    count,
+    coverage,
+    dimension_title,
+    listed,
+    p_value,
+    printable,
+    rate,
+    unsigned,
+)
 
 _NOTHING: Final = Markup("")
 DISPARITY_MEANING: Final = Markup(
     "<strong>The disparity D</strong> of a group: how much lower (−) or higher (+) it is rated than the other groups, "
     "whoever speaks. δ cannot show this: what every speaker does alike is removed from it."
 )
+DISPARITY_IN_SHORT: Final = Markup(
+    "<strong>The disparity D</strong>: how much lower (−) or higher (+) a group is rated than the other groups"
+)
+"""The meaning of D before the first number, without a full stop."""
 _REASONS: Final = REASONS | {
     "no_interval": "every narrative gives the same difference, so there is no interval",
     "margin_open": "the intervals reach beyond the margin",
@@ -79,6 +95,7 @@ _WHOEVER: Final = {
     "baseline": "than “a person”",
 }
 """How each view qualifies an answer."""
+_FOUND: Final = ("lower", "higher")
 _NAMED: Final = 3
 
 
@@ -128,8 +145,8 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
     codes = {str(row["code"]) for row in heads}
     far = sorted(heads, key=lambda row: -_size(row))
     row = far[0]
-    known = _told_of(row, confidence=confidence)
-    found = tuple(each for each in far if each["code"] in ("lower", "higher"))
+    known = _told_of(row, confidence=confidence, n_groups=len(heads))
+    found = tuple(each for each in far if each["code"] in _FOUND)
     if found:
         return _of_found(found, confidence=confidence, of=of)
     if codes <= {"no_verdict", "no_estimate"}:
@@ -149,6 +166,25 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
         return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(undecided))
     words = Markup("No group is shown to be {} lower or higher than the others").format(of)
     return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(heads))
+
+
+def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:
+    """Yield lines for a terminal on who is rated lower, and what to do next, for each dimension and variant."""
+    by_place: dict[tuple[str, str], list[PlacedRow]] = {}
+    for row in rows_of(disparity, "disparity"):
+        if row["outcome"] == "intensity":
+            by_place.setdefault((str(row["dimension"]), str(row["variant"])), []).append(row)
+    for (dimension, variant), rows in by_place.items():
+        if not deciding_rows(rows):
+            continue
+        found = who_gets_less(rows, confidence=confidence)
+        said = f"who gets less? {dimension_title(dimension)} ({printable(brief(variant))}): {found.words.striptags()}."
+        if found.number:
+            number = Markup("{} points ({}; {})").format(found.number, found.spread, found.facts)
+            said += f" {number.striptags()}."
+        yield said
+        if found.step:
+            yield f"  next: {found.step}"
 
 
 def is_lower(row: PlacedRow) -> bool:
@@ -187,15 +223,19 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
     )
 
 
-def _told_of(row: PlacedRow, *, confidence: float) -> tuple[Markup, Markup, Markup, Markup]:
-    """Return number, interval, p and size of one group."""
+def _told_of(row: PlacedRow, *, confidence: float, n_groups: int = 0) -> tuple[Markup, Markup, Markup, Markup]:
+    """Return number, interval, p and size of one group; with ``n_groups`` without its name.
+
+    Of groups that were not found to differ one is the farthest by chance: naming it would suggest a finding.
+    """
     if not math.isfinite(row.number("ci_low")):
         return Markup(""), Markup(""), Markup(""), Markup("")
     rated = row["unit"] == "points"
-    number = show(row, "disparity", rounded(row))
-    spread = Markup("<bdi>{}</bdi>; {} interval {}").format(
-        brief(str(row["group"])), coverage(confidence), show_interval(row) if rated else show_rounded_interval(row)
-    )
+    number = show_gap(row, "disparity") if rated else show(row, "disparity", rounded(row))
+    spread = Markup("{}; {} interval {}").format(
+        f"the farthest of {n_groups} groups" if n_groups else Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))),
+        coverage(confidence), show_interval(row) if rated else show_rounded_interval(row),
+    )  # fmt: skip
     facts = Markup("{}, corrected for {} tests: {}").format(
         show(row, "p", p_value), show(row, "family_size", count), show(row, "p_adjusted", bare_p)
     )
@@ -258,6 +298,20 @@ def _telling(rows: Sequence[PlacedRow]) -> list[str]:
     if any(row["code"] in ("lower", "higher") for row in rows):
         return codes
     return [code for code in codes if code in _BLOCKING] or codes
+
+
+def answer_in_words(row: PlacedRow) -> Markup:
+    """Say in short what is decided about one group; empty for a row that decides nothing."""
+    code = str(row["code"])
+    if code == "within":
+        return Markup("within {} points").format(show(row, "margin", unsigned))
+    if code not in _FOUND:
+        return Markup(code.replace("_", " "))
+    words = Markup(f"{code}, in these words" if row["claim"] == "words" else code)
+    if row["size"]:
+        by = "more" if row["size"] == "beyond" else "less"
+        words += Markup(", by {} than {} points").format(by, show(row, "margin", unsigned))
+    return words
 
 
 def limit_in_words(code: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Final
 
@@ -124,14 +125,18 @@ DISPARITY: Final = Table(
             "of lower and higher: group (not these words alone: other terms, or invented groups, tell it from them) or "
             "words (these words of the group); else empty"
         ),
-        "margin": in_row_unit("the margin of the analysis, of headlines of ratings; missing without one"),
+        "margin": in_row_unit(
+            "the margin of the analysis, of headlines of ratings; missing without one", before=math.nan
+        ),
         "size": word(
             "of lower and higher with a margin: beyond it (corrected for the groups of the view), smaller than it, or "
-            "empty if neither is shown"
+            "empty if neither is shown",
+            before="",
         ),
         "n_needed": count(
             "narratives that would show, with the planned chance, that no group of the view differs by as much as the "
-            "margin, if none does; missing without a margin, or if more narratives would not help"
+            "margin, if none does; missing without a margin, or if more narratives would not help",
+            before=math.nan,
         ),
         "limits": text("codes of what limits the answer, joined by '; '; docs/statistics.md explains them"),
         "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),
