@@ -169,6 +169,23 @@ def nearly_constant() -> Planted:
     return Planted(planted.ratings.assign(rating=np.where(rare, 45.0, 50.0)), planted.groups, planted.settings)
 
 
+def two_words_each(names: Sequence[str] = ("Alder", "Birch", "Cedar", "Elm", "Maple")) -> dict[str, str]:
+    """Return two terms of each group, without a word in common."""
+    return {f"{word} {name}": name for name in names for word in ("one person of", "somebody in")}
+
+
+def gets_less(
+    less: float = -20.0, *, gap: float = 0.0, margin: float | None = 2.0, n: int = 60, stems: bool = True
+) -> Planted:
+    """Everybody rates people of Birch so many points lower, next to a gap towards the in-group; 2 terms a group."""
+    groups = two_words_each()
+    ratings = ratings_of(groups, n=n, gap=lambda emotion, group: gap, sd=4.0, seed=2)
+    ratings["rating"] += less * (ratings["experiencer"].map(groups) == "Birch")
+    table = grouped(groups)
+    return Planted(ratings, table.assign(stem=table["term"]) if stems else table, {} if margin is None else {
+        "margin": margin})  # fmt: skip
+
+
 CASES: Mapping[str, Callable[[], Planted]] = {
     "b1-emotions": opposite_emotions,
     "b1-group": one_odd_group,
@@ -179,6 +196,11 @@ CASES: Mapping[str, Callable[[], Planted]] = {
     "constant": constant,
     "constant-within-narratives": constant_within_narratives,
     "nearly-constant": nearly_constant,
+    "less-for-one": gets_less,
+    "less-and-own": lambda: gets_less(gap=8.0),
+    "own-alone": lambda: gets_less(0.0, gap=8.0, n=200),
+    "no-less": lambda: gets_less(0.0, n=200),
+    "less-in-these-words": lambda: gets_less(stems=False),
 }
 
 

@@ -64,7 +64,8 @@ RUNS: Final = Table(
         "wording": word("SHA-256 of the prompt variant's wording"),
         "texts": word("SHA-256 of the narratives"),
         "identities": word(
-            "SHA-256 of the identities, of who is in-group to whom, and of where narratives have a draw of pairs"
+            "SHA-256 of the identities, of who is in-group to whom, of where narratives have a draw of pairs, and of "
+            "the narratives left out because they contradict a group"
         ),
         "leading": word(
             "SHA-256 of what the strategy asks, with its pool of examples and its knowledge; empty without one"

@@ -18,6 +18,7 @@ MOST: Final = 4
 """Findings that fit the first screen of a phone."""
 CHANGED: Final = "that these are the model's own answers (files were changed after they were collected)"
 NO_GAP: Final = "that there is no gap because none was found"
+NO_DIFFERENCE: Final = "that groups get the same because no difference was found"
 NO_GROUPS: Final = "that the model distinguishes real groups (invented groups may show the same gap)"
 NOT_THE_GROUPS: Final = "that groups cause the gap: repeated words could"
 NO_LARGER: Final = "that the gap between groups is no larger (repeated words can hide one)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Final
 
@@ -63,6 +64,12 @@ DISPARITY: Final = Table(
         ),
         "eq_high": in_row_unit("upper end of the same", lengths=1),
         "percent_of_scale": percent("disparity in % of the scale's length; missing without a scale"),
+        "disparity_sd": number(
+            "of a measure of replies, disparity over the measure's standard deviation among scored replies; no unit",
+            before=math.nan,
+        ),
+        "sd_ci_low": number("ci_low over the same standard deviation, which is taken as known", before=math.nan),
+        "sd_ci_high": number("ci_high over the same", before=math.nan),
         "d_z": number("disparity over the standard deviation of the narratives' own; no unit"),
         "share_lower": share(
             "share of narratives in which the group is rated lower than the others, by the narrative's own ratings"
@@ -121,14 +128,18 @@ DISPARITY: Final = Table(
             "of lower and higher: group (not these words alone: other terms, or invented groups, tell it from them) or "
             "words (these words of the group); else empty"
         ),
-        "margin": in_row_unit("the margin of the analysis, of headlines of ratings; missing without one"),
+        "margin": in_row_unit(
+            "the margin of the analysis, of headlines of ratings; missing without one", before=math.nan
+        ),
         "size": word(
             "of lower and higher with a margin: beyond it (corrected for the groups of the view), smaller than it, or "
-            "empty if neither is shown"
+            "empty if neither is shown",
+            before="",
         ),
         "n_needed": count(
             "narratives that would show, with the planned chance, that no group of the view differs by as much as the "
-            "margin, if none does; missing without a margin, or if more narratives would not help"
+            "margin, if none does; missing without a margin, or if more narratives would not help",
+            before=math.nan,
         ),
         "limits": text("codes of what limits the answer, joined by '; '; docs/statistics.md explains them"),
         "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
+from audit.report.disparity_section import FIGURE, disparity_section
 from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
 from audit.report.manifest import ManifestView
@@ -37,6 +38,7 @@ FIGURES: Final = {
         "cells",
     ),
     "cells": ("Raw means of the same pairs. Baselines are shown apart and not part of δ.", "cells"),
+    "disparity": (FIGURE, "disparity"),
     "emotions": ("δ of each emotion. Filled marks: the corrected p is below the level of the test.", "families"),
     "groups": (
         "Each group's own gap: how much higher it rates its own than expected from how it rates others and how others "
@@ -60,7 +62,7 @@ FIGURES: Final = {
     "published-masked": ("The same, with only the cells that the published mask shows.", "published_cells"),
 }
 """Kinds of figure in order of importance, each with its caption and the table that holds its numbers."""
-_APART: Final = ("texts", "wordings")  # kinds that have their own place on the page
+_APART: Final = ("disparity", "texts", "wordings")  # kinds that have their own place on the page
 _MADE_OF: Final = ("interaction", "cells")  # the parts of δ first, then the means that they are computed from
 _PUBLISHED: Final = ("published", "published-masked")
 _HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
@@ -137,6 +139,7 @@ class Rated:
         """Return what the page shows beneath the answers."""
         content = present(
             *_in_full(self.answer, self._refusals), *(Note(remark.text) for remark in self._remarks),
+            disparity_section(self._own, self._picture("disparity")),
             section("", *map(self._picture, _TOGETHER), look="pair"),
             *self._beneath(),
         )  # fmt: skip
