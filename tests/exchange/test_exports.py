@@ -170,7 +170,8 @@ def test_a_data_set_has_a_card_whose_head_is_true_of_its_files(there, audit, cap
     assert head["license"] == "unknown"
     features = {each["config_name"]: each["features"] for each in head["dataset_info"]}
     files = {each["config_name"]: each["data_files"] for each in head["configs"]}
-    assert files == {name: [{"split": "test", "path": f"data/{name}.parquet"}] for name in ("ratings", "gap")}
+    tables = ("ratings", "gap", "disparity")
+    assert files == {name: [{"split": "test", "path": f"data/{name}.parquet"}] for name in tables}
     for name, [file] in files.items():
         schema = pq.read_schema(Path("hf", file["path"]))
         assert [(each.name, ARROW[str(each.type)]) for each in schema] == [
@@ -180,6 +181,9 @@ def test_a_data_set_has_a_card_whose_head_is_true_of_its_files(there, audit, cap
     gap, made = pd.read_parquet("hf/data/gap.parquet"), pd.read_csv("run/tables/gap.csv")
     for name in ("delta", "se", "n_narratives"):
         np.testing.assert_array_equal(gap[name].to_numpy(float), made[name].to_numpy(float))
+    disparity, made = pd.read_parquet("hf/data/disparity.parquet"), pd.read_csv("run/tables/disparity.csv")
+    assert disparity["group"].tolist() == made["group"].fillna("").tolist()
+    np.testing.assert_array_equal(disparity["disparity"].to_numpy(float), made["disparity"].to_numpy(float))
     assert f"A row is a prompt that asks for a rating. {len(ratings())} rows." in page
     assert "must not be used as such" in page
     assert "There are none: neither the narratives" in page
@@ -198,7 +202,7 @@ def test_replies_are_a_data_set_and_the_card_warns_of_their_texts(audit, tmp_pat
     run = ROOT / "reports" / "example-replies"
     assert audit("export", run, "form=huggingface", "to=hf", "license=apache-2.0") == 0
     head, page = card_of("hf")
-    assert [each["config_name"] for each in head["configs"]] == ["replies", "gap"]
+    assert [each["config_name"] for each in head["configs"]] == ["replies", "gap", "disparity"]
     assert "`text` is what the model wrote, verbatim" in page
     written = pd.read_parquet("hf/data/replies.parquet")
     assert written["text"].tolist() == pd.read_parquet(run / "replies.parquet")["text"].tolist()

@@ -52,7 +52,7 @@ _ESTIMATED: Final = {
 }
 _ESTIMATED_OF_GROUPS: Final = (
     "Groups are compared narrative by narrative, with a t interval over narratives and, where a group has several "
-    "terms or invented groups were asked, with what words differ by. A refusal is missing; it is never 0."
+    "terms or invented groups were asked, with what words differ by."
 )
 
 

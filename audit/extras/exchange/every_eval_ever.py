@@ -57,8 +57,8 @@ _DESCRIPTION: Final = (
 _DESCRIPTION_OF_GROUP: Final = (
     "The largest disparity of the group that the ratings leave possible, in points of the scale, in either direction. "
     f"The disparity D of a group is {groups.MEANING}. The score is the smallest margin that D is shown to lie within "
-    "at level alpha; where the run rules nothing out, it is the length of the scale. It says how far a group may be from "
-    "the others, and not on which side."
+    "at level alpha; where the run rules nothing out, it is the length of the scale. It says how far a group may be "
+    "from the others, and not on which side."
 )
 _OF_GROUP: Final = (
     "disparity", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives", "n_answers", "n_terms",

@@ -176,9 +176,9 @@ def disparity_methods(study: Study) -> Iterator[Line]:
             "× perceiver and of all pairs, with standard errors clustered by narrative (CR2).",
         )  # fmt: skip
     if any(map(has_interval, rows)):
-        yield line(f"Intervals ({_level(study)}) are of the ", _T, " distribution and not corrected.")
+        yield line(f"Its {_level(study)} interval is of the ", _T, " distribution, and not corrected.")
     if any(row["family_size"] > 1 for row in rows):
-        yield line(_P, " values were corrected ", _correction(study), " ", Cite((HOLM,)), ".")
+        yield line("Corrected ", _P, " values are ", _correction(study), " ", Cite((HOLM,)), ".")
     yield from _spoken_of(study)
     yield from _tested_at_once(study)
     alpha = error_rate(study.manifest.statistics.confidence)
@@ -222,13 +222,15 @@ def _spoken_of(study: Study) -> Iterator[Line]:
     """Yield what intervals speak of besides narratives: words alone, or more than these words."""
     by_scope: dict[str, list[str]] = {}
     for each in study.compared:
-        for row in each.rows:
-            by_scope.setdefault(str(row["scope"]), []).append(str(row["group"]))
-    for scope, groups in by_scope.items():
-        if scope not in _SCOPES:
-            continue
-        whose: Line = ("All rows",) if len(by_scope) == 1 else line("Rows of ", told_names(groups, last=" and "))
-        yield line(*whose, f" speak of any such narratives and of {_SCOPES[scope]}.")
+        for row in filter(has_interval, each.rows):
+            name = str(row["group"]) if study.is_rated else study.measure_title(each.outcome)
+            by_scope.setdefault(str(row["scope"]), []).append(name)
+    for scope, names in by_scope.items():
+        whose = line("Intervals of ", told_names(names, quoted=not study.is_rated, last=" and "))
+        yield line(
+            *(whose if len(by_scope) > 1 else ("All intervals",)), f" speak of any such narratives and of "
+            f"{_SCOPES[scope]}.",
+        )  # fmt: skip
 
 
 def _correction(study: Study) -> str:
