@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from planted import gets_less, grouped
 from runs import as_stored, of_before, outside_run
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.long
 
 REPORTS = Path(__file__).parents[2] / "reports"
 EEE = ("form=every-eval-ever", "organization=A lab", "relationship=third_party", "model_id=a/b")
+TITLE = "Language models predict empathy gaps between social in-groups and out-groups"
 HOSTILE = "R&D_5%#1 \\input{/etc/passwd} $x^2$ [a](http://evil.example) <script>alert(1)</script> | `*@me*`"
 
 
@@ -41,7 +43,7 @@ def runs(tmp_path_factory):
     cases = {
         "less": gets_less(),
         "words": gets_less(stems=False),
-        "alike": gets_less(0.0, n=120),
+        "alike": gets_less(0.0, n=200),
         "deployed": deployed(gets_less()),
     }
     made = {}
@@ -210,8 +212,8 @@ def test_a_run_without_a_verdict_has_no_claim_in_any_form(runs, audit, tmp_path,
     """Files that were changed, and accepted: nobody knows whether the answers are the model's."""
     shutil.copytree(runs[name], tmp_path / "run")
     as_stored(tmp_path / "run")
-    for path in sorted((tmp_path / "run").glob("*.parquet"))[:1]:
-        path.write_bytes(path.read_bytes() + b" ")
+    path = tmp_path / "run" / "ratings.parquet"
+    pq.write_table(pq.read_table(path), path, compression="zstd")  # other bytes, which nobody can vouch for
     assert audit("verify", tmp_path / "run", "accept=true") == 0
     study = _study(Collected.read(tmp_path / "run", unfinished=False, texts=False))
     table = paper_disparity_table(study, 2)
@@ -252,7 +254,7 @@ def test_without_perceivers_everything_is_about_groups_and_no_gap_is_claimed(run
     assert head[0] == "Group"
     assert rows[0][0] == "Birch"
     assert number(rows[0][4]) == pytest.approx(own.loc["Birch", "disparity"], abs=0.00501)
-    text = prose(out)
+    text = prose(out).replace(TITLE, "")
     assert f"Who gets less, of identity: {words_of(run)}." in text
     assert "; with “a person” as perceiver, on average over narratives" in text
     assert "10 experiencers of 5 groups" in text
@@ -283,7 +285,7 @@ def test_measures_of_replies_have_their_groups(audit, tmp_path):
     table = derived_table(run, "disparity", DISPARITY)
     own = table.loc[table["headline"].astype(bool) & (table["view"] == "all")]
     titles = pd.read_csv(run / "tables" / "measures.csv").set_index("measure")["title"]
-    far = own.loc[own["disparity"].abs().groupby(own["outcome"]).idxmax().dropna()].set_index("outcome")
+    far = own.loc[own["disparity"].dropna().abs().groupby(own["outcome"]).idxmax()].set_index("outcome")
     by_title = {titles.get(name, name): row for name, row in far.iterrows()}
     shown = [row for row in rows if row[6] != "–"]
     assert len(shown) > 5
