@@ -202,7 +202,8 @@ def test_exports_are_about_groups_and_say_that_there_is_no_gap(asked, name, audi
     assert verdicts.index("Who gets less?") < verdicts.index("Whose side?")
     document = docx.Document(str(tmp_path / "paper" / "paper.docx"))
     [table] = document.tables
-    paper = "\n".join(each.text for each in document.paragraphs).partition("References")[0]
+    paper = "\n".join(each.text for each in document.paragraphs)
+    paper = paper.partition("\nReferences\n")[0] + paper.partition("\nTable 1\n")[2]
     assert "Disparity D in" in paper
     assert "without a persona" in paper
     about = (tmp_path / "huggingface" / "README.md").read_text(encoding="utf-8").partition("## Columns")[0]
@@ -215,6 +216,9 @@ def test_exports_are_about_groups_and_say_that_there_is_no_gap(asked, name, audi
     groups = {row.cells[0 if name == "ratings" else 2].text.rstrip("abcdefgh") for row in table.rows[1:]}
     assert {group.rstrip("abcdefgh") for group in heads["group"]} >= groups
     assert name == "replies" or len(table.rows) == 1 + len(heads) == 7
+    first = [cell.text for cell in table.rows[1].cells]
+    assert re.fullmatch("Muslim[a-h]?", first[0 if name == "ratings" else 2]), "the group that is farthest"
+    assert first[4 if name == "ratings" else 6].startswith("\N{MINUS SIGN}13.5")
 
 
 def test_the_page_shows_what_was_asked_in_an_earlier_turn(asked):

@@ -8,7 +8,7 @@ import zlib
 
 import pandas as pd
 import pytest
-from drawn import cells, family, gaps, many
+from drawn import cells, disparities, family, gaps, many
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 

@@ -86,8 +86,13 @@ def paper_disparity_table(study: Study, number: int) -> ManuscriptTable | None:
 
 def _shown(each: ComparedGroups, rated: bool) -> Sequence[PlacedRow]:
     """Return the groups in the table, the lowest first."""
-    found = each.rows if rated else each.said.found or ((each.said.row or each.rows[0]),)
+    farthest = each.said.row or max(each.rows, key=lambda row: _or_zero(abs(row.number("disparity"))))
+    found = each.rows if rated else each.said.found or (farthest,)
     return sorted(found, key=lambda row: (math.isnan(row.number("disparity")), row.number("disparity")))
+
+
+def _or_zero(size: float) -> float:
+    return size if math.isfinite(size) else 0.0
 
 
 def _cells(row: PlacedRow, marks: Marks, decimals: int, *, corrected: bool) -> tuple[Line, ...]:
