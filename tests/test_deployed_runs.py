@@ -221,6 +221,17 @@ def test_exports_are_about_groups_and_say_that_there_is_no_gap(asked, name, audi
     assert first[4 if name == "ratings" else 6].startswith("\N{MINUS SIGN}13.5")
 
 
+def test_the_first_screen_of_replies_answers_who_gets_less_and_nothing_else(asked):
+    """Each reply to a Muslim has 20, 15, 10 or 5 words fewer by its cue: −13.5 over three, three, two and two terms."""
+    page = (asked["replies"][0] / "report.html").read_text("utf-8")
+    screen = page.partition('<div class="summary">')[2].partition('<p class="source">')[0]
+    [finding] = re.findall(r'<div class="finding.*?</div>', screen, re.DOTALL)
+    [(number, line)] = re.findall(r'<data value="([^"]+)" data-at="disparity:(\d+):disparity">', finding)
+    assert float(number) == pytest.approx((3 * -20 + 3 * -15 + 2 * -10 + 2 * -5) / 10)
+    row = pd.read_csv(asked["replies"][0] / "tables" / "disparity.csv").loc[int(line)]
+    assert (row["outcome"], row["group"], row["view"]) == ("n_words", "Muslim", "no_persona")
+
+
 def test_the_page_shows_what_was_asked_in_an_earlier_turn(asked):
     run = open_run(asked["ratings"][0])
     place = run.answers.set_index("experiencer")["prompt_index"]["a Muslim (in an earlier turn)"].min()

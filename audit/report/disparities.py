@@ -51,6 +51,7 @@ _REASONS_OF_MEASURES: Final = _REASONS | OF_MEASURES | {
 _BLOCKING: Final = ("few_narratives", "many_missing", "unrated_identity", "scale_end", "beyond_scale", "missing",
                     "bounded", "invented_as_large", "intensity_not_followed", "margin_open")  # fmt: skip
 """Codes that leave a group undecided."""
+_MORE: Final = "Run again with more narratives."
 _STEPS: Final = (
     ("unfinished", "Give the same command again: the run continues where it stopped."),
     ("accepted", "Run again in a new folder."),
@@ -58,7 +59,7 @@ _STEPS: Final = (
     ("number_mass", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
     ("nothing_rated", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
     ("constant", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
-    ("few_narratives", "Run again with more narratives."),
+    ("few_narratives", _MORE),
     ("scale_end", "Use another scale or prompt, so that fewer ratings are at an end of the scale."),
     ("beyond_scale", "Use another scale or prompt, so that fewer ratings are beyond the scale."),
     ("many_missing", "Find out why ratings are missing."),
@@ -74,8 +75,8 @@ _STEPS: Final = (
     ("stems_not_stated", "State the stem of each term (a column stem in groups=FILE), and analyse again."),
     ("terms_differ", "Run again with more terms per group: the result depends on the words."),
     ("invented_as_large", "Run again with more terms per group: the result depends on the words."),
-    ("margin_open", "Run again with more narratives."),
-    ("not_corrected", "Run again with more narratives."),
+    ("margin_open", _MORE),
+    ("not_corrected", _MORE),
 )
 _STEPS_OF_MEASURES: Final = {
     **dict.fromkeys(("number_mass", "nothing_rated", "constant"), "Use another measure."),
@@ -166,7 +167,8 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
         if of
         else Markup("Not shown to be lower or higher for any group")
     )
-    return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(heads))
+    # Nothing kept a group from being found: what cannot tell a group from its words is no reason.
+    return DisparitySentence("undecided", words, row, *known, bound=bound, step=_MORE)
 
 
 def is_lower(row: PlacedRow) -> bool:

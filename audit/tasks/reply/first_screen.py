@@ -56,7 +56,9 @@ _CLAIMS: Final = {
 """What a found gap is between, to follow "a gap"."""
 _OF_RUN: Final = {"accepted", "unfinished"}  # reasons why a whole run has no verdict
 _OF_ZERO: Final = {"holds_zero", "not_corrected"}  # reasons why a gap that could have been found was not
-_WHO: Final = ": who gets less?"  # after the title of a dimension
+_SIDE: Final = ": whose side?"
+_LESS: Final = ": who gets less?"
+"""What follows a dimension's name where a page answers both questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class Replied:
             yield ShortAnswer(
                 self.title, self.disparity.words + self.disparity.counted,
                 spread=self.disparity.in_short(self.own.level), kind=self.disparity.kind, anchor=self.anchor,
-                tail=_WHO, weight=len(self.disparity.found) + len(self.disparity.unvaried),
+                tail=_LESS, weight=len(self.disparity.found) + len(self.disparity.unvaried),
             )  # fmt: skip
 
     def _finding(self) -> ShortAnswer:
@@ -122,7 +124,7 @@ class Replied:
             spread = self._told(found[0], words)
         return ShortAnswer(
             self.title, self.verdict.words + self.verdict.counted, spread=spread, kind=self.verdict.kind,
-            anchor=self.anchor, weight=len(found),
+            anchor=self.anchor, tail=_SIDE, weight=len(found),
         )  # fmt: skip
 
     def cards(self, *, whose: bool) -> Iterator[Card]:
@@ -135,7 +137,7 @@ class Replied:
                 Paragraph(self.disparity.lead, "lead"),
                 bullets(self.disparity.lines(self.own.level)),
             )
-            yield Card(self.title, content, kind=self.disparity.kind, anchor=self.anchor, tail=_WHO)
+            yield Card(self.title, content, kind=self.disparity.kind, anchor=self.anchor, tail=_LESS)
 
     def _card(self) -> Card:
         found = self.verdict.found
@@ -146,7 +148,7 @@ class Replied:
             paragraph(f"{first}, in-group minus out-group, with {self.own.level} intervals:" if found else "", "lead"),
             bullets(self._told(row, "{}: <strong>{} {}</strong> ({})") for row in found[:_SHOWN_GAPS]),
         )
-        return Card(self.title, content, kind=self.verdict.kind, anchor=self.anchor)
+        return Card(self.title, content, kind=self.verdict.kind, anchor=self.anchor, tail=_SIDE)
 
 
 def summary_of_replies(

@@ -133,7 +133,7 @@ class CombinedDisparity:
         parts = []
         if self.found:
             first, others = self.found[0], self.found[1:]
-            parts.append(Markup("{}: {}, {}").format(first.title, first.ways, first.number(level)))
+            parts.append(Markup("{}: {}, {}").format(capital(first.title), first.ways, first.number(level)))
             if others:
                 named = [Markup("{} ({})").format(each.title, each.ways) for each in others]
                 parts.append(Markup("Also: {}").format(few(named, at_most=_SHOWN - 1)))
@@ -144,7 +144,7 @@ class CombinedDisparity:
     def lines(self, level: str) -> Iterator[Markup]:
         """Yield a line on each of the first findings."""
         for each in self.found[:_SHOWN]:
-            yield Markup("{}: {}: {}").format(each.title, each.words, each.number(level))
+            yield Markup("{}: {}: {}").format(capital(each.title), each.words, each.number(level))
 
     def _told_unvaried(self) -> Markup:
         return Markup("The same in every narrative, so not tested: {}").format(
@@ -170,7 +170,9 @@ def combined_disparity(rows: Sequence[PlacedRow], measures: Measures, *, confide
     tested = [each for each in answers if each.said.kind != "absent"]
     if not tested:
         lead = Markup("{}.").format(capital(_reasons(answers)))
-        return CombinedDisparity("absent", "Nothing could be compared", lead, tuple(answers))
+        held = {str(row["code"]) for each in answers for row in each.groups}
+        words = "No verdict" if held == {"no_verdict"} else "Nothing could be compared"
+        return CombinedDisparity("absent", words, lead, tuple(answers))
     found = sorted((each for each in tested if each.said.found), key=_rank)
     lead = Markup("Compared: {}, with p corrected for groups and measures").format(plural(len(tested), "measure"))
     if len(answers) > len(tested):

@@ -124,11 +124,10 @@ def render_replies(
         ),
         page_section("read", "Replies to read", "Replies to read", _prose("read", read, whose)),
         page_section(
-            "meaning", "What δ means", "What δ is and is not",
-            _prose("meaning", any(each.anchor == "people" for each in stands_beside)),
-        )
-        if whose
-        else None,
+            "meaning", "What δ and D mean" if whose else "What D means",
+            "What δ and D are, and are not" if whose else "What D is, and is not",
+            _prose("meaning", any(each.anchor == "people" for each in stands_beside), whose),
+        ),
         asked_section(
             view,
             {
