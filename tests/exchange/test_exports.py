@@ -21,6 +21,7 @@ from runs import as_stored, in_parts
 sys.path.insert(0, str(Path(__file__).parent))
 from given import ASKED, FORMULA, GIVEN, write_answers
 
+from audit.extras.exchange.asked import AskedRatings
 from audit.extras.exchange.registry import FORMS
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE, PromptsAsked
@@ -187,6 +188,26 @@ def test_a_data_set_has_a_card_whose_head_is_true_of_its_files(there, audit, cap
     assert f"A row is a prompt that asks for a rating. {len(ratings())} rows." in page
     assert "must not be used as such" in page
     assert "There are none: neither the narratives" in page
+
+
+def test_metrics_of_a_log_are_the_gap_and_the_disparities_of_the_report(there):
+    """What the Inspect task shows, without Inspect: estimates from ratings alone, by their place in the prompts."""
+    asked, rows = AskedRatings.read(Path("p.jsonl")), ratings()
+    rated = rows.loc[rows["status"] == "rated"]
+    given = dict(zip(rated["prompt_index"].astype(int), rated["intensity"].astype(float), strict=True))
+    disparity = pd.read_csv("run/tables/disparity.csv")
+    decided = disparity[disparity["headline"].astype(bool) & (disparity["view"] == "all")]
+    found = asked.disparities(given, confidence=0.95)
+    assert len(decided) == 4
+    for row in decided.to_dict("records"):
+        for column, name in {"disparity": "disparity", "se": "stderr", "ci_low": "low", "ci_high": "high"}.items():
+            assert found[f"{row['dimension']} {row['group']} {name}"] == pytest.approx(row[column], abs=1e-9)
+        assert found[f"{row['dimension']} {row['group']} narratives"] == row["n_narratives"]
+    assert len(found) == 4 * 5, "invented groups have none"
+    assert decided["disparity"].abs().max() > 0.1
+    gap = pd.read_csv("run/tables/gap.csv").query("headline and scope == 'narratives'").iloc[0]
+    assert asked.gaps(given, confidence=0.95)[f"{gap['dimension']} delta"] == pytest.approx(gap["delta"], abs=1e-9)
+    assert asked.disparities({}, confidence=0.95) == {}
 
 
 def test_a_licence_and_texts_are_said_in_the_card(there, audit, capsys):
