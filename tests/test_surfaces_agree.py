@@ -22,7 +22,9 @@ from gated import run_maker
 import audit
 from audit.extras.exchange.auditors_card import _card
 from audit.extras.exchange.base import Collected
-from audit.extras.exchange.every_eval_ever import _results
+from audit.extras.exchange.every_eval_ever import _of_gaps, _of_groups
+from audit.extras.exchange.groups import compared_groups
+from audit.extras.exchange.paper.disparities import paper_disparity_table
 from audit.extras.exchange.paper.export import _study
 from audit.extras.exchange.paper.gaps import paper_gap_table
 from audit.extras.exchange.paper.methods import methods
@@ -466,12 +468,14 @@ def check_exports(run: Path, rows) -> None:
     """Paper, card and record of Every Eval Ever."""
     collected = Collected.read(run, unfinished=False, texts=False)
     card = _card(collected)
-    listed = dict(re.findall(r"^- \*\*(\S+) \(.*?\):\*\* (.*)$", card, re.M))
+    answers = card.partition("### Whose side?")[2].partition("### Who gets less?")
+    listed, less = (dict(re.findall(r"^- \*\*(\S+) \(.*?\):\*\* (.*)$", part, re.M)) for part in answers[::2])
     assert set(listed) == set(rows)
     for name, text in listed.items():
         told = text.replace("\\", "").partition(" To decide:")[0]
-        check_words(told.partition(" Any average gap")[0], rows[name])
+        check_words(told.partition(" δ = ")[0].partition(" Any average gap")[0], rows[name])
     study = _study(collected)
+    check_groups(collected, less, study)
     if len(study.gaps):
         notes = [as_plain(each) for each in paper_gap_table(study).notes]
         said = " ".join([*notes, *(as_plain(each.text()) for each in methods(study))])
@@ -486,7 +490,7 @@ def check_exports(run: Path, rows) -> None:
         if not any(row["claim"] == "groups" for row in rows.values()):
             assert "average gap between groups" not in said
     estimated = [row for row in rows.values() if math.isfinite(row.number("se"))]
-    results = list(_results(collected)) if estimated else []
+    results = list(_of_gaps(collected)) if estimated else []
     for each in results:
         row, details = rows[each["evaluation_result_id"].split("/")[0]], each["score_details"]["details"]
         assert details["verdict code"] == row["code"]
@@ -498,6 +502,31 @@ def check_exports(run: Path, rows) -> None:
         assert each["score_details"]["score"] == pytest.approx(score)
         assert ("no average gap larger" in details["what it says"]) == math.isfinite(supported)
         assert (details["it speaks of"] == "any such groups") == (row["scope"] == "groups")
+
+
+def check_groups(collected: Collected, less: dict[str, str], study) -> None:
+    """Who gets less: card, paper and record say what was decided of each group, and no more."""
+    own = {each.dimension: each for each in compared_groups(collected.disparity, confidence=0.95)}
+    assert set(less) == set(own)
+    table = paper_disparity_table(study, 2)
+    answers = [] if table is None else [as_plain(row.cells[1]) for row in table.rows if row.cells[1]]
+    codes = [str(row["code"]).replace("_", " ") for each in own.values() for row in each.rows]
+    assert sorted(answer.partition(" 2")[0].split(",")[0].split(" ")[0] for answer in answers) == sorted(
+        code.split(" ")[0] for code in codes
+    )
+    for name, each in own.items():
+        words = plain(each.said.words)
+        assert plain(html.unescape(less[name].replace("\\", ""))).startswith(f"{words}.")
+        named = {str(row["group"]) for row in each.rows if row["code"] in ("lower", "higher")}
+        assert bool(named) == (not words.startswith(("No ", "Undecided")))
+    for result in _of_groups(collected):
+        row = next(
+            row for each in own.values() for row in each.rows
+            if result["evaluation_result_id"] == f"{row['dimension']}/{row['variant']}/group/{row['group']}"
+        )  # fmt: skip
+        supported = row.number("supported_margin")
+        assert result["score_details"]["score"] == (min(supported, LENGTH) if math.isfinite(supported) else LENGTH)
+        assert result["score_details"]["details"]["answer code"] == row["code"]
 
 
 def gated(run: Path, margin: float):
