@@ -17,6 +17,7 @@ from audit.comparing.base import (
     texts_of,
     which,
 )
+from audit.comparing.series import RunPositions, check_asked_alike, series_points, tables_of_series
 from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
@@ -31,6 +32,7 @@ from audit.runs.differences import (
 )
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import dimension_title
 from audit.tables.ratings import MANIPULATED, Status
 from audit.tables.shared import OVERALL
@@ -39,6 +41,7 @@ from stimuli.stereotypes import load_stereotypes
 
 if TYPE_CHECKING:
     from audit.comparing.run_gaps import RatingGaps
+    from audit.statistics.verdict import Limits
 
 _DRAWN: Final = 60
 """Most runs in a figure; the tables have all."""
@@ -53,26 +56,32 @@ class RatedRun(ComparedRun):
     """A run's ratings in one of its prompt variants.
 
     ``text_differences`` are numbers of tests and of differences found in the texts of the stages, by dimension and
-    variant; ``checks`` codes of what limits all gaps of the run.
+    variant; ``checks`` codes of what limits all gaps of the run; ``disparity`` the rows of ``gaps.disparity`` as they
+    hold, by the rules of the run's own page.
     """
 
     gaps: RatingGaps
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
     checks: frozenset[str]
+    disparity: tuple[dict[str, Any], ...] = ()
 
 
 class RatingComparison(RunsCompared[RatedRun]):
     """Compares runs of ratings."""
 
-    described, shown, collected = COMPARISON_TABLES, "gap", "ratings"
+    described, shown, collected, takes_series = COMPARISON_TABLES, "gap", "ratings", True
     settings = ("confidence", "margin", "n_permutations", "min_number_mass", "least_gap", "missing_shift", "power")
 
-    def __init__(self, manifests: Mapping[Path, Manifest], used: AnalysisSettings) -> None:
-        super().__init__(manifests, used)
+    def __init__(
+        self, manifests: Mapping[Path, Manifest], used: AnalysisSettings, series: RunPositions | None = None
+    ) -> None:
+        super().__init__(manifests, used, series)
         # One word list for all runs: that of the first run with stages.
         led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
         self.lexicon = load_stereotypes(next(led, None))
         self.facts = {"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}}
+        if series is not None:
+            self.facts["series"] = series.content()
         self.replicates = all(manifest.replicates for manifest in manifests.values())
 
     def read(self, folder: Path) -> Iterator[RatedRun]:  # noqa: D102
@@ -116,6 +125,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             ratings, scale=scale, seed=manifest.seed, settings=used, repetition=repetition,
             sees_refusals=sees_refusals(manifest, ratings), replicates=self.replicates,
         ):  # fmt: skip
+            limits = _limits(measured, on_run, noise)
             yield RatedRun(
                 folder=folder,
                 manifest=manifest,
@@ -125,8 +135,9 @@ class RatingComparison(RunsCompared[RatedRun]):
                 cost=cost,
                 text_differences=count_differences(written, confidence=used.confidence),
                 sha256=digest,
-                verdicts=tuple(_verdicts(measured, on_run, noise, used, told_response(followed))),
+                verdicts=tuple(_verdicts(measured, limits, used, told_response(followed))),
                 checks=frozenset(on_run),
+                disparity=_disparity(measured, limits),
             )
 
     def compare(self, runs: Mapping[str, RatedRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
@@ -154,6 +165,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             comparisons=compare_runs(gaps, texts=texts, confidence=confidence),
             specifications=specification_rows(gaps),
             strategies=led,
+            **({} if self.series is None else self._along(self.series, runs, choices, texts)),
         )
         tables["gap"] = compared_gap_table(gaps)
         sets = elicitation_sets(choices)
@@ -193,15 +205,25 @@ class RatingComparison(RunsCompared[RatedRun]):
 
         return Differences(tables, references, remarks, papers, partial(rating_page, unmapped=unmapped), draw)
 
+    def _along(
+        self,
+        series: RunPositions,
+        runs: Mapping[str, RatedRun],
+        choices: Mapping[str, Mapping[str, str]],
+        texts: Mapping[str, str],
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of the tables of a series."""
+        check_asked_alike({label: run.gaps for label, run in runs.items()}, choices, texts)
+        points = [
+            point
+            for label, run in runs.items()
+            for point in series_points(label, series.positions[str(run.folder)], run.gaps, run.verdicts, run.disparity)
+        ]
+        return tables_of_series(points, series.per, confidence=self.used.confidence)
 
-def _verdicts(
-    measured: RatingGaps,
-    on_run: set[str],
-    noise: Mapping[tuple[str, ...], float],
-    used: AnalysisSettings,
-    response: Mapping[str, float],
-) -> Iterator[dict[str, Any]]:
-    """Yield the verdicts of a run in one prompt variant, by the rules of its own page."""
+
+def _limits(measured: RatingGaps, on_run: set[str], noise: Mapping[tuple[str, ...], float]) -> Limits:
+    """Return what limits a run's verdicts in one prompt variant, by the rules of its own page."""
     from audit.tasks.limits import limits_of
 
     on_place: dict[tuple[str, ...], set[str]] = {}
@@ -211,9 +233,24 @@ def _verdicts(
         place = str(row["dimension"]), str(row["variant"])
         if row["scope"] == "narratives" and abs(row["delta"]) < 2 * noise.get(place, 0.0):
             on_place.setdefault(place, set()).add("noise_floor")
+    return limits_of(on_run, on_place)
+
+
+def _verdicts(
+    measured: RatingGaps, limits: Limits, used: AnalysisSettings, response: Mapping[str, float]
+) -> Iterator[dict[str, Any]]:
+    """Yield the verdicts of a run in one prompt variant."""
     assert measured.averages is not None
-    _, found = measured.averages.verdicts(limits_of(on_run, on_place), margin=used.margin, response=response)
+    _, found = measured.averages.verdicts(limits, margin=used.margin, response=response)
     yield from (each.row() for each in found)
+
+
+def _disparity(measured: RatingGaps, limits: Limits) -> tuple[dict[str, Any], ...]:
+    """Return what a run in one prompt variant says about each group."""
+    from audit.statistics.disparity_answers import with_limits
+
+    held = with_limits(pd.DataFrame(list(measured.disparity), columns=list(DISPARITY)), limits)
+    return tuple({str(name): value for name, value in row.items()} for row in held.to_dict("records"))
 
 
 def _elicitation_tables(
