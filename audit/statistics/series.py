@@ -45,11 +45,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from audit.errors import NotEstimableError
+from audit.errors import NotEstimableError, attempt
 from audit.statistics.comparisons import Labelled, combination, over_groups_of_all
 from audit.statistics.deciding_estimate import DecidedGap, Made
 from audit.statistics.estimates import GapEstimate, with_variance
@@ -206,8 +207,9 @@ def _without_largest(line: _GapLine, lines: Sequence[_GapLine], factors: FloatAr
     sizes: dict[str, float] = {}
     alike = {other.key[2]: [point for point in other.used if point.run in runs] for other in family}
     for member, points in alike.items():
-        if [point.run for point in points] == runs:
-            sizes[member] = abs(_sum_of(points, factors, _made, line.confidence).delta)
+        made = attempt(partial(_sum_of, points, factors, _made, line.confidence)) if len(points) == len(runs) else None
+        if isinstance(made, GapEstimate):
+            sizes[member] = abs(made.delta)
     largest = max(sizes, key=lambda member: sizes[member])
     if largest == line.key[2]:
         return None
@@ -227,7 +229,7 @@ def _tested(line: _GapLine, lines: Sequence[_GapLine], factors: FloatArray) -> d
     if not made.se > 0:
         return row
     row["scope"] = "groups" if all(point.gap.scope == "groups" for point in line.used) else "pairs"
-    rest = _without_largest(line, lines, factors)
+    rest = attempt(partial(_without_largest, line, lines, factors))
     row["p_beside"] = made.p if rest is None else max(made.p, _p_on_side(rest, made.delta))
     held = [code for point in line.used for code in point.held_back]
     row["limits"] = "; ".join(dict.fromkeys((*held, *_against(line, made, factors))))
@@ -273,9 +275,9 @@ def _farthest(gap: DecidedGap, factor: float) -> float:
     return min(factor * (each.delta - gap.made.delta) for each in gap.worst)
 
 
-def _p_on_side(made: GapEstimate, sign: float) -> float:
-    """Two-sided p of an estimate on the given side of 0; 1 on the other side, or without a spread."""
-    return made.p if made.se > 0 and made.delta * sign > 0 else 1.0
+def _p_on_side(made: Made, sign: float) -> float:
+    """Two-sided p of an estimate on the given side of 0; 1 on the other side, without a spread, or without one."""
+    return made.p if isinstance(made, GapEstimate) and made.se > 0 and made.delta * sign > 0 else 1.0
 
 
 def _named(line: _GapLine) -> dict[str, Any]:
