@@ -72,6 +72,10 @@ BESIDES: Final = {
 """Columns that are named only if none of :data:`DIFFERING` differ."""
 _ORDER: Final = ("no_verdict", "no_estimate", "gap", "within", "undecided")
 """Verdict codes, in the order in which they are counted."""
+NOT_OF_A_SERIES: Final = (
+    "that other models of this series, or of another, follow its line",
+    "why a gap changes along it: its models differ in more than their place",
+)
 _NAMED: Final = 2
 _RUNS_NAMED: Final = 8
 
@@ -85,6 +89,7 @@ def summary_of_runs(
     verdicts: Sequence[PlacedRow],
     *,
     confidence: float,
+    along: Sequence[ShortAnswer] = (),
 ) -> Summary:
     """Write the first screen of a comparison of ratings.
 
@@ -96,6 +101,8 @@ def summary_of_runs(
         Each run's strategy, as it is called on the page.
     verdicts
         Rows of the table ``verdicts``: the verdicts on the runs' own pages.
+    along
+        What changes along a series of runs; stands first.
     """
     alpha = 1 - confidence
     void = without_verdict(verdicts)
@@ -113,16 +120,17 @@ def summary_of_runs(
             "Each of {} asked a model to speak as one person, to read accounts by people of the same and of other "
             "groups, and to rate how strongly they felt; {}."
         ).format(plural(len(runs), "run"), say_differences(runs)),
-        findings,
+        [*along, *findings],
         [("How big", _largest(gaps, verdicts, confidence=confidence)), ("How it varies", how)],
         not_concluded=[
             *_not_concluded(verdicts, tested, alpha=alpha),
             *_left_open(verdicts),
+            *(NOT_OF_A_SERIES if along else ()),
             "which run's ratings are right",
             OF_GROUPS_AND_MODELS,
         ],
         source=sources_of(runs),
-        chosen_by="how many gaps, or changes of a gap, were found",
+        chosen_by=f"{'trends first, then ' if along else ''}how many gaps, or changes of a gap, were found",
     )
 
 

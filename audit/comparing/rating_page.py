@@ -26,6 +26,7 @@ from audit.comparing.page import (
     paper_blocks,
     render_comparison,
 )
+from audit.comparing.series_page import series_findings, series_section
 from audit.report.numbers import PlacedRow, show
 from audit.report.page import picture, prose
 from audit.report.results import Results
@@ -97,8 +98,13 @@ def rating_page(content: ComparisonContent, results: Results, *, unmapped: Seque
     names, void = strategy_names(strategies), without_verdict(verdicts)
     narrow = results.rows("gap", scope="narratives")
     first = summary_of_runs(
-        results.rows("runs"), specifications, narrow, strategies, names, verdicts, confidence=results.confidence
-    )
+        results.rows("runs"), specifications, narrow, strategies, names, verdicts, confidence=results.confidence,
+        along=list(
+            series_findings(
+                results.rows("series"), confidence=results.confidence, weight=float(len(results.rows("runs")))
+            )
+        ),
+    )  # fmt: skip
     curves = present(*(_curve(row, results) for row in specifications))
     differences = _differences(results)
     sections = [
@@ -107,6 +113,7 @@ def rating_page(content: ComparisonContent, results: Results, *, unmapped: Seque
             cards=[_answer(row, results.rows("verdicts", dimension=row["dimension"])) for row in specifications],
             none="No run has a gap.",
         ),
+        series_section(results),
         _worth(content, results, names, void) if strategies else None,
         _elicitations(results) if results.rows("elicitation_ranges") else None,
         _side(results, narrow),

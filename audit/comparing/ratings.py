@@ -17,7 +17,7 @@ from audit.comparing.base import (
     texts_of,
     which,
 )
-from audit.comparing.series import RunPositions, check_asked_alike, series_points, tables_of_series
+from audit.comparing.series import RunPositions, check_asked_alike, position_names, series_points, tables_of_series
 from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
@@ -372,6 +372,7 @@ def _draw(
     """Draw the gaps side by side, each dimension's curve, differences from the first run, and strategies."""
     from audit.comparing.changes import in_one_unit
     from audit.report.figures.forests import plot_comparisons, plot_gaps
+    from audit.report.figures.series import plot_series
     from audit.report.figures.specification import plot_specification
     from audit.report.figures.strategies import plot_strategies
 
@@ -395,6 +396,15 @@ def _draw(
     for of_unit, rows in of_first.iloc[: 2 * _DRAWN].groupby("unit", sort=True):
         drawn["comparisons" if of_unit == "points" else "comparisons-percent"] = plot_comparisons(
             rows.reset_index(drop=True), confidence=confidence
+        )
+    along = tables["series"]
+    for dimension in along.loc[along["estimate"].notna(), "dimension"].unique() if len(runs) <= _DRAWN else ():
+        of_runs = tables["series_runs"]
+        drawn[f"series-{dimension}"] = plot_series(
+            of_runs.loc[of_runs["dimension"] == dimension].reset_index(drop=True),
+            along.loc[along["dimension"] == dimension].reset_index(drop=True),
+            position_names(of_runs["position"].tolist(), str(along["per"].iloc[0])),
+            confidence=confidence,
         )
     strategies = tables["strategies"]
     for dimension in strategies["dimension"].unique():

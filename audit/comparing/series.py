@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -36,6 +36,7 @@ _SHARED: Final = {
     "scale": "the scale",
 }
 """What runs of a series share, besides their narratives: choices of :func:`audit.runs.differences.choices_of`."""
+DAY: Final = "day"
 PER: Final = {"order": "step to the next run", "size": "doubling of the number of parameters"}
 
 
@@ -111,7 +112,7 @@ def _positions_in(path: Path, folders: Sequence[Path]) -> RunPositions:
         found[str(folder)] = own[0]
     cells = [cell for _, cell in found.values()]
     if all(_DATE.fullmatch(cell) for cell in cells):
-        per, numbers = "day", [_day(place, cell) for place, cell in found.values()]
+        per, numbers = DAY, [_day(place, cell) for place, cell in found.values()]
     else:
         per = "unit of position"
         numbers, wrong = read_numbers(cells)
@@ -133,6 +134,20 @@ def _day(place: str, cell: str) -> float:
         return float(date.fromisoformat(cell).toordinal())
     except ValueError as error:
         raise ConfigError(f"{place}: there is no day {cell!r}; give year, month and day, such as 2026-11-27") from error
+
+
+def position_names(positions: Sequence[float], per: str) -> dict[float, str]:
+    """Say what each position is: a place, a number of parameters, a number or a day."""
+    named: dict[str, Callable[[float], str]] = {
+        PER["size"]: _parameters,
+        DAY: lambda day: date.fromordinal(int(day)).isoformat(),
+    }
+    return {each: named.get(per, "{:g}".format)(each) for each in positions}
+
+
+def _parameters(doublings: float) -> str:
+    n = 2.0**doublings
+    return f"{n / 1e9:.3g}B" if n >= 1e9 else f"{n / 1e6:.3g}M"
 
 
 def check_asked_alike(
