@@ -467,6 +467,15 @@ class Compared:
         """Its tables, e.g. ``compared.tables["gap"]``."""
         return Tables(self.path / "tables", self._described)
 
+    @property
+    def disparity(self) -> pd.DataFrame:
+        """Who gets less in each run: the rows of its table ``disparity``, as :attr:`Run.disparity`.
+
+        ``tables["disparity_changes"]`` says how a group's disparity differs between two runs. A comparison of runs of
+        replies has neither.
+        """
+        return self.tables["disparity"][["run", *_DECIDING]]
+
 
 def compare(
     *runs: Run | str | Path, run_dir: str | Path, series: str | Path | None = None, **statistics: Any

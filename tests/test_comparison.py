@@ -119,7 +119,8 @@ def two(tmp_path):
 def test_several_folders_make_one_page_with_its_tables_and_figures(audit, drawn, two, tmp_path, capsys):
     assert audit("report", "A", "B", "run_dir=out") == 0
     out, _ = capsys.readouterr()
-    head, first, second, path = out.splitlines()
+    head, first, second, *less, path = out.splitlines()
+    assert [line.split(",")[0] for line in less] == ["who gets less? origin", "who gets less? persona-1"]
     assert head.split() == ["run", "dimension", "average", "gap", "(points)", "95%", "interval", "p", "corrected", "p"]
     assert (first.split()[:2], second.split()[:2]) == (["origin", "religion"], ["persona-1", "religion"])
     assert path == "comparison: out/comparison.html"

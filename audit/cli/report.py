@@ -220,9 +220,13 @@ def _show_comparison(comparison: Comparison) -> None:
 
 
 def _show_gaps(comparison: Comparison) -> None:
+    from audit.comparing.disparity_page import disparity_lines
+    from audit.tables.gap import NO_PERCEIVERS
+
     level = coverage(comparison.confidence)
     lines = [("run", "dimension", "average gap (points)", f"{level} interval", "p", "corrected p")]
-    for row in comparison.gap[comparison.gap["scope"] == "narratives"].to_dict("records"):
+    gap = comparison.gap
+    for row in gap[(gap["scope"] == "narratives") & (gap["note"] != NO_PERCEIVERS)].to_dict("records"):
         estimated = row["se"] == row["se"]
         lines.append(
             (
@@ -234,7 +238,11 @@ def _show_gaps(comparison: Comparison) -> None:
                 bare_p(row["p_adjusted"]),
             )
         )
-    print_table(lines)
+    if len(lines) > 1:
+        print_table(lines)
+    if comparison.disparity is not None:
+        for line in disparity_lines(comparison.disparity, confidence=comparison.confidence):
+            tell(line)
     _show_series(comparison)
 
 

@@ -38,6 +38,8 @@ class Comparison:
     gap
         ``tables/gap.csv``, see :data:`audit.comparing.tables.COMPARED_GAP`; for runs of replies
         ``tables/measure_changes.csv``, see :data:`audit.comparing.tables.MEASURE_CHANGES`.
+    disparity
+        ``tables/disparity.csv``; None for runs of replies.
     confidence
         Coverage of the intervals in ``gap``.
     series
@@ -49,6 +51,7 @@ class Comparison:
     path: Path
     page: Path
     gap: pd.DataFrame
+    disparity: pd.DataFrame | None
     confidence: float
     remarks: tuple[str, ...]
     compared_by: str
@@ -125,8 +128,8 @@ def compare_folders(
             target.write_file(name, written)
     gap = compared.tables[compared.shown]
     page = path / "comparison.html"
-    along = compared.tables.get("series", pd.DataFrame())
-    return Comparison(path, page, gap, used.confidence, compared.remarks, compared_by, compared.described, along)
+    less, along = compared.tables.get("disparity"), compared.tables.get("series", pd.DataFrame())
+    return Comparison(path, page, gap, less, used.confidence, compared.remarks, compared_by, compared.described, along)
 
 
 def _draw(compared: ComparisonContent) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from audit.comparing.disparity_page import DimensionAnswers, changed, left_open
 from audit.report.effect_size import say_effect_size
 from audit.report.numbers import PlacedRow, show, show_interval, unbroken
 from audit.report.sentences import ALONE
@@ -36,6 +37,7 @@ from audit.tables.formatting import (
     points,
     unsigned,
 )
+from audit.tables.gap import NO_PERCEIVERS
 from audit.tasks.task_words import TaskWords
 
 DIFFERING: Final = {
@@ -87,6 +89,7 @@ def summary_of_runs(
     strategies: Sequence[PlacedRow],
     names: Mapping[str, str],
     verdicts: Sequence[PlacedRow],
+    less: Sequence[DimensionAnswers] = (),
     *,
     confidence: float,
     along: Sequence[ShortAnswer] = (),
@@ -101,10 +104,14 @@ def summary_of_runs(
         Each run's strategy, as it is called on the page.
     verdicts
         Rows of the table ``verdicts``: the verdicts on the runs' own pages.
+    less
+        Who gets less, in each dimension.
     along
         What changes along a series of runs; stands first.
     """
     alpha = 1 - confidence
+    alone = without_perceivers(gaps)
+    of_nobody = {_place(row) for row in gaps if has_no_perceiver(row)}
     void = without_verdict(verdicts)
     every = [row for row in strategies if math.isfinite(row.number("p_adjusted"))]
     tested = [row for row in every if can_change(row, void)]
@@ -113,25 +120,61 @@ def summary_of_runs(
         if (own := [each for each in every if each["dimension"] == row["dimension"]])
         else _of_choices(row, [each for each in verdicts if each["dimension"] == row["dimension"]])
         for row in specifications
+        if str(row["dimension"]) not in alone
     ]
+    findings = in_turn(findings, [each.short() for each in less])
     how = _changes(tested, names, alpha=alpha) if every else _agreement(specifications)
     return summary(
-        Markup(
-            "Each of {} asked a model to speak as one person, to read accounts by people of the same and of other "
-            "groups, and to rate how strongly they felt; {}."
-        ).format(plural(len(runs), "run"), say_differences(runs)),
+        Markup("Each of {} asked a model {} to rate how strongly they felt; {}.").format(
+            plural(len(runs), "run"), _asked(len({run for run, *_ in of_nobody}), len(runs)), say_differences(runs)
+        ),
         [*along, *findings],
-        [("How big", _largest(gaps, verdicts, confidence=confidence)), ("How it varies", how)],
+        [
+            ("How big", _largest(gaps, verdicts, confidence=confidence)),
+            ("How it varies", how),
+            ("Between runs", changed(less)),
+        ],
         not_concluded=[
-            *_not_concluded(verdicts, tested, alpha=alpha),
-            *_left_open(verdicts),
-            *(NOT_OF_A_SERIES if along else ()),
+            *dict.fromkeys(
+                [
+                    *_not_concluded([each for each in verdicts if _place(each) not in of_nobody], tested, alpha=alpha),
+                    *_left_open(verdicts),
+                    *left_open(less, these_words=THESE_WORDS),
+                    *(NOT_OF_A_SERIES if along else ()),
+                ]
+            ),
             "which run's ratings are right",
             OF_GROUPS_AND_MODELS,
         ],
         source=sources_of(runs),
-        chosen_by=f"{'trends first, then ' if along else ''}how many gaps, or changes of a gap, were found",
+        chosen_by=f"{'trends first, then ' if along else ''}how many gaps, or changes of a gap, were found"
+        + (", or in how many runs a group gets less or more" if less else ""),
     )
+
+
+def has_no_perceiver(gap: PlacedRow) -> bool:
+    """Whether a run gave the model no group's identity, so that there is no δ."""
+    return str(gap["note"]) == NO_PERCEIVERS
+
+
+def without_perceivers(gaps: Sequence[PlacedRow]) -> frozenset[str]:
+    """Return the dimensions in which no run gave the model a group's identity."""
+    asked = {str(row["dimension"]) for row in gaps if not has_no_perceiver(row)}
+    return frozenset(str(row["dimension"]) for row in gaps) - asked
+
+
+def in_turn(side: Sequence[ShortAnswer], less: Sequence[ShortAnswer]) -> list[ShortAnswer]:
+    """Put who gets less in a dimension beneath whose side a model takes in it."""
+    titles = dict.fromkeys(each.title for each in (*side, *less))
+    return [each for title in titles for each in (*side, *less) if each.title == title]
+
+
+def _asked(n_without: int, n_runs: int) -> str:
+    if not n_without:
+        return "to speak as one person, to read accounts by people of the same and of other groups, and"
+    if n_without == n_runs:
+        return "without giving it an identity, to read accounts by people of several groups, and"
+    return "to speak as one person, or gave it no identity, to read accounts by people of several groups, and"
 
 
 def strategy_names(strategies: Sequence[PlacedRow]) -> dict[str, str]:

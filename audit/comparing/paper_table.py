@@ -122,6 +122,41 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, ver
     )
 
 
+def disparity_paper(disparity: pd.DataFrame, told: pd.DataFrame, *, confidence: float) -> PaperTable:
+    """Lay out who gets less: what sets each run apart, its dimension, and each group against the others.
+
+    ``disparity`` are rows of ``tables.COMPARED_DISPARITY``; ``told`` is as of :func:`paper_table`.
+    """
+    level = coverage(confidence)
+    return PaperTable(
+        statistics_table(
+            rows_of(disparity, "disparity"),
+            *told_columns(told),
+            ShownColumn("dimension", _dimension, words=True),
+            text("group", "group"),
+            ShownColumn("answer", answer_about_group, words=True),
+            ShownColumn(f"D, points [{level} CI]", partial(with_interval, name="disparity")),
+            number_column("p", "p", bare_p),
+            number_column("p, corrected", "p_adjusted", bare_p),
+            number_column("D, % of scale", "percent_of_scale", points),
+            number_column("lower in", "share_lower", rate),
+            number_column("n narratives", "n_narratives", count),
+            number_column("n ratings", "n_answers", count),
+        ),
+        "D is how much lower (−) or higher (+) a group is rated than the mean of the other groups, whoever speaks, in "
+        f"points of the run's scale, with a {level} t interval over narratives; where the run can tell a group from "
+        "its words, the interval counts how other words of it, or labels of invented groups, differ. p is two-sided; "
+        "corrected is Holm over the groups of the run's dimension. The answer is each run's own: lower and higher are "
+        "shown after correction, wherever missing ratings lie, and not because another group's D differs. Lower in: "
+        "share of narratives in which the group is rated lower than the others.",
+    )
+
+
+def answer_about_group(row: PlacedRow) -> str:
+    """Say in short what a row of ``disparity`` or ``disparity_changes`` shows about its group."""
+    return str(row["code"]).replace("_", " ") + (", in these words" if row["claim"] == "words" else "")
+
+
 def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, confidence: float) -> PaperTable:
     """Lay out what strategies change and cost, one row for each strategy and dimension, references included.
 

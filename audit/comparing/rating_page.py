@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from markupsafe import Markup
 
 from audit.comparing.base import ComparisonContent
+from audit.comparing.disparity_page import answers_of, less_section
 from audit.comparing.first_screen import (
     can_change,
     counted_verdicts,
@@ -16,6 +17,7 @@ from audit.comparing.first_screen import (
     strategy_names,
     summary_of_runs,
     told_tally,
+    without_perceivers,
     without_verdict,
 )
 from audit.comparing.page import (
@@ -52,6 +54,13 @@ from audit.tables.formatting import (
 _LEDE: Final = (
     f"The gap δ is {MEANING}, on average over narratives. Each δ is a property of one model under one prompt and one "
     "set of narratives; the page sets several beside each other and pools none."
+)
+_OF_GROUPS: Final = "tables/disparity"
+"""The table for a paper on who gets less."""
+_QUESTION: Final = "Does the gap depend on what was chosen?"
+_LEDE_OF_D: Final = (
+    "No run gave the model a group's identity, so there is no δ. The disparity D is a property of one model under one "
+    "prompt and one set of narratives; the page sets several beside each other and pools none."
 )
 _NOT_INDEPENDENT: Final = (
     "Runs on the same narratives, or of the same model, are not independent: how many agree in sign is no p value, and "
@@ -97,43 +106,54 @@ def rating_page(content: ComparisonContent, results: Results, *, unmapped: Seque
     strategies = results.rows("strategies")
     names, void = strategy_names(strategies), without_verdict(verdicts)
     narrow = results.rows("gap", scope="narratives")
+    less = answers_of(results)
+    alone = without_perceivers(narrow)
     first = summary_of_runs(
-        results.rows("runs"), specifications, narrow, strategies, names, verdicts, confidence=results.confidence,
+        results.rows("runs"), specifications, narrow, strategies, names, verdicts, less, confidence=results.confidence,
         along=list(
             series_findings(
                 results.rows("series"), confidence=results.confidence, weight=float(len(results.rows("runs")))
             )
         ),
     )  # fmt: skip
+    whose = [row for row in specifications if str(row["dimension"]) not in alone]
+    whole = bool(whose) or not less  # else δ is of nobody, and the page is about D alone
     curves = present(*(_curve(row, results) for row in specifications))
     differences = _differences(results)
     sections = [
         compared_answer(
-            content, first, "Does the gap depend on what was chosen?", _LEDE, Paragraph(_NOT_INDEPENDENT, "caption"),
-            cards=[_answer(row, results.rows("verdicts", dimension=row["dimension"])) for row in specifications],
+            content, first, "Does the answer depend on what was chosen?" if less else _QUESTION,
+            _LEDE if whole else _LEDE_OF_D, Paragraph(_NOT_INDEPENDENT, "caption"),
+            cards=[
+                *(_answer(row, results.rows("verdicts", dimension=row["dimension"])) for row in whose),
+                *(each.card() for each in less),
+            ],
             none="No run has a gap.",
         ),
         series_section(results),
+        less_section(results, less) if less else None,
         _worth(content, results, names, void) if strategies else None,
         _elicitations(results) if results.rows("elicitation_ranges") else None,
-        _side(results, narrow),
+        _side(results, narrow) if whole else None,
         page_section(
             "curve", "Over all choices", "Over all choices", comparison_prose("curve"), *curves,
             _absent("There is no dimension with a δ in two runs, or there are too many runs to draw.", curves),
-        ),
+        ) if whole else None,
         page_section(
             "differences", "Paired differences", "Paired differences", comparison_prose("differences"), *differences,
             _absent("No two runs have a δ of the same dimension.", differences),
-        ),
+        ) if whole else None,
         page_section(
-            "paper", "Table for a paper", "The table for a paper", *paper_blocks(content.papers["table"]),
-            comparison_prose("paper_of_ratings"),
+            "paper", "Table for a paper", "The table for a paper",
+            *(paper_blocks(content.papers["table"]) if whole else ()),
+            comparison_prose("paper_of_ratings") if whole else None,
+            *(paper_blocks(content.papers[_OF_GROUPS]) if _OF_GROUPS in content.papers else ()),
         ),
-        _published(content, results, unmapped) if results.rows("published") else None,
+        _published(content, results, unmapped) if results.rows("published") and whole else None,
     ]  # fmt: skip
     return render_comparison(
-        content, results, first, sections, gap="Intergroup empathy gap", kicker="empathy-audit comparison",
-        texts="ratings", limits=comparison_prose("limits_of_ratings", results.level),
+        content, results, first, sections, gap="Intergroup empathy gap" if whole else "Who gets less",
+        kicker="empathy-audit comparison", texts="ratings", limits=comparison_prose("limits_of_ratings", results.level),
     )  # fmt: skip
 
 

@@ -142,8 +142,9 @@ class RatingComparison(RunsCompared[RatedRun]):
 
     def compare(self, runs: Mapping[str, RatedRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
         from audit.comparing.changes import compare_runs, compared_gap_table, specification_rows, strategy_rows
+        from audit.comparing.disparity_changes import disparity_change_rows
         from audit.comparing.first_screen import strategy_names
-        from audit.comparing.paper_table import paper_table, published_paper, strategies_paper
+        from audit.comparing.paper_table import disparity_paper, paper_table, published_paper, strategies_paper
         from audit.comparing.rating_page import rating_page
         from audit.report.numbers import rows_of
         from audit.statistics.anchors import within_scale
@@ -163,6 +164,10 @@ class RatingComparison(RunsCompared[RatedRun]):
         tables = self.tables(
             runs,
             comparisons=compare_runs(gaps, texts=texts, confidence=confidence),
+            disparity=({"run": label, **row} for label, run in runs.items() for row in run.disparity),
+            disparity_changes=disparity_change_rows(
+                gaps, {label: run.disparity for label, run in runs.items()}, texts=texts, confidence=confidence
+            ),
             specifications=specification_rows(gaps),
             strategies=led,
             **({} if self.series is None else self._along(self.series, runs, choices, texts)),
@@ -196,6 +201,8 @@ class RatingComparison(RunsCompared[RatedRun]):
             "table": paper_table(tables["gap"], named, confidence=confidence, verdicts=tables["verdicts"]),
             "tables/published": published_paper(tables["published"], tables["gap"], confidence=confidence),
         }
+        if len(tables["disparity"]):
+            papers["tables/disparity"] = disparity_paper(tables["disparity"], named, confidence=confidence)
         if len(tables["strategies"]):
             names = strategy_names(rows_of(tables["strategies"], "strategies"))
             papers["tables/strategies"] = strategies_paper(tables["strategies"], names, confidence=confidence)

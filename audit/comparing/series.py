@@ -201,7 +201,11 @@ def series_points(
         held = tuple(each for each in codes if each in HELD_BACK)
         return SeriesPoint(run, position, gap, void, tuple(dict.fromkeys((*held, *gap.held_back))))
 
-    made = [point(gap, *of_averages[gap.dimension]) for gap in averages if gap.kind == "average"]
+    made = [
+        point(gap, *of_averages[gap.dimension])
+        for gap in averages
+        if gap.kind == "average" and gap.dimension in of_averages
+    ]
     return made + [point(gap, *of_groups[gap.dimension, gap.member]) for gap in gaps.disparities]
 
 

@@ -60,8 +60,10 @@ def series_findings(trends: Sequence[PlacedRow], *, confidence: float, weight: f
 
 def _in_short(rows: Sequence[PlacedRow]) -> Markup:
     """Word the trends of one dimension: δ, then the groups that are found, and how many are not."""
-    averages = [row for row in rows if not row["member"]]
     groups = [row for row in rows if row["member"]]
+    # Without perceivers there is no δ, and the groups are what the runs are about.
+    told = any(row["code"] != "no_estimate" for row in groups)
+    averages = [row for row in rows if not row["member"] and not (told and row["code"] == "no_estimate")]
     found = sorted((row for row in groups if row["code"] in _FOUND), key=lambda row: -abs(row.number("estimate")))
     said = [_worded(row) for row in (*averages, *found[:_NAMED])]
     if len(found) > _NAMED:

@@ -22,6 +22,7 @@ from audit.tables.base import (
 )
 from audit.tables.cells import CELLS, PUBLISHED_CELLS
 from audit.tables.controls import CONTROLS
+from audit.tables.disparity import DISPARITY
 from audit.tables.gap import COMPARISONS, EQUIVALENCE, GAP
 from audit.tables.replies import MEASURES, REPLY_TALLY, ReplyStatus
 from audit.tables.shared import HOLM, IN_POINTS, KEYS, OUTCOME, SIDES, TALLY
@@ -114,6 +115,65 @@ COMPARED_CONTROLS: Final = Table(
     {"run": RUNS["run"], **CONTROLS},
     former=CONTROLS.former,
     former_file=CONTROLS.former_file,
+)
+
+COMPARED_DISPARITY: Final = Table(
+    "disparity",
+    "how much lower or higher a run rates a group than the others: the row that decides about it",
+    {"run": RUNS["run"], **DISPARITY.without("statistic", "df_residual")},
+)
+
+DISPARITY_CHANGES: Final = Table(
+    "disparity_changes",
+    "how the disparity of a group differs between two runs",
+    {
+        "dimension": KEYS["dimension"],
+        "group": word("the group"),
+        "first": word("the run that is compared"),
+        "second": word("the run that it is compared with"),
+        "code": word(
+            "lower or higher (the disparity is lower or higher in the first run than in the second: shown, and nothing "
+            "speaks against it), not_shown (or, as limits say, only because another group's disparity differs), "
+            "undecided (limits say why), no_verdict (the ratings of one of the two cannot carry one) or no_estimate"
+        ),
+        "claim": word(
+            "of lower and higher: group (not these words alone) or words (these words of the group); else empty"
+        ),
+        "limits": text("codes of what limits the answer, joined by '; '; docs/statistics.md explains them"),
+        "view_first": DISPARITY["view"].adding("; of the first run"),
+        "view_second": word("the same of the second run"),
+        "unit": COMPARISONS["unit"].reworded("unit of the gaps", "unit of the disparities"),
+        "disparity_first": in_row_unit("disparity of the group in the first run, on the narratives that both have"),
+        "disparity_second": in_row_unit("the same in the second run"),
+        "disparity_change": in_row_unit("disparity_first minus disparity_second"),
+        "se": in_row_unit(
+            "standard error of disparity_change, in that unit: of narratives, and of what words, or labels of invented "
+            "groups, differ by in either run"
+        ),
+        "df": COMPARISONS["df"],
+        "ci_low": in_row_unit(
+            "lower end of the confidence interval of disparity_change, in that unit; not corrected for multiplicity",
+            lengths=2,
+        ),
+        "ci_high": in_row_unit("upper end of the same", lengths=2),
+        "p": probability("two-sided p of the paired t-test against no difference"),
+        "p_adjusted": probability("p corrected for the groups and pairs of runs of the dimension"),
+        "method": HOLM,
+        "family_size": count("tests that were corrected for: the dimension's changes with a p"),
+        "n_narratives": count("narratives that both have"),
+        "n_groups": count("groups that the runs compare"),
+        "extreme": word(
+            "of the other groups, the one whose disparity differs most between the two runs; empty for that one "
+            "itself, and of two groups"
+        ),
+        "without_extreme": in_row_unit(
+            "disparity_change with that group left out of the others, in that unit: a group is not named because "
+            "another one's disparity differs"
+        ),
+        "without_low": in_row_unit("lower end of its confidence interval, in that unit", lengths=2),
+        "without_high": in_row_unit("upper end of the same", lengths=2),
+        "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),
+    },
 )
 
 SPECIFICATIONS: Final = Table(
@@ -593,8 +653,9 @@ REPLY_COSTS: Final = Table(
 )
 
 COMPARISON_TABLES: Final = by_name(
-    RUNS, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, SPECIFICATIONS, STRATEGIES, ELICITATIONS,
-    ELICITATION_RANGES, SERIES, SERIES_CHANGES, SERIES_RUNS, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
+    RUNS, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, COMPARED_DISPARITY, DISPARITY_CHANGES,
+    SPECIFICATIONS, STRATEGIES, ELICITATIONS, ELICITATION_RANGES, SERIES, SERIES_CHANGES, SERIES_RUNS,
+    COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
 )  # fmt: skip
 """Tables of a comparison of runs of ratings."""
 

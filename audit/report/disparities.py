@@ -153,6 +153,16 @@ def is_lower(row: PlacedRow) -> bool:
     return bool(row["code"] == "lower")
 
 
+def without_reasons(found: DisparitySentence) -> Markup:
+    """Return an answer without its reasons, for counting runs that have it."""
+    words = found.words
+    if found.kind == "absent":
+        return Markup("no verdict" if words.startswith("No verdict") else "no answer")
+    if words.startswith("Undecided"):
+        return Markup("undecided")
+    return words if found.found else words[:1].lower() + words[1:]
+
+
 def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> DisparitySentence:
     """Name the groups that are lower or higher: the question is who gets less, so lower ones come first."""
     parts: list[Markup] = []

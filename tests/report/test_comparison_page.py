@@ -156,6 +156,8 @@ def test_every_number_is_the_one_in_its_table():
         "elicitations",
         "elicitation_ranges",
         "verdicts",
+        "disparity",  # tests/report/test_compared_groups.py reads these
+        "disparity_changes",
     }
     assert {place.split(":")[0] for place, *_ in numbers} == set(tables) - of_others
     [(_, _, shown)] = [each for each in numbers if each[0] == "controls:0:delta"]

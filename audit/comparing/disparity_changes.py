@@ -1,0 +1,314 @@
+"""Who gets less, over runs: how a group's disparity differs between two runs, narrative by narrative.
+
+What one run's own page refuses to say of a group, no comparison says of its change. To say that a disparity differs is
+as hard as to say that there is one: it must differ wherever missing ratings lie, beyond what invented groups show, and
+not only because another group's disparity differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+
+from audit.comparing.changes import OTHER_TEXTS
+from audit.comparing.run_gaps import RatingGaps
+from audit.comparing.tables import DISPARITY_CHANGES
+from audit.errors import NotEstimableError, attempt
+from audit.statistics.comparisons import Labelled, compare_estimates, difference
+from audit.statistics.deciding_estimate import DecidedGap, Made
+from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
+from audit.statistics.families import adjust_p
+from audit.statistics.outcome import ROUNDING
+from audit.statistics.ratings import FloatArray
+from audit.tables.formatting import brief
+
+_NAN: Final = float("nan")
+_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
+_SILENT: Final = ("no_verdict", "no_estimate")
+"""Codes of answers that say nothing about a group."""
+OTHER_GROUPS: Final = "the two compare it with different groups"
+OTHER_VIEWS: Final = "one is over all perceivers, the other is not: what differs may be that"
+
+
+def disparity_change_rows(
+    runs: Mapping[str, RatingGaps],
+    decided: Mapping[str, Sequence[Mapping[str, Any]]],
+    *,
+    texts: Mapping[str, str],
+    confidence: float,
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``tables.DISPARITY_CHANGES``: of every two runs and each group, by dimension.
+
+    ``decided`` are the runs' rows of ``tables.DISPARITY`` that decide, as they hold; ``texts`` says what a run's
+    narrative identifiers stand for: only runs with equal values are paired. p is corrected by Holm over the groups and
+    pairs of a dimension.
+    """
+    sides = {label: _sides_of(run, decided[label]) for label, run in runs.items()}
+    for dimension in dict.fromkeys(name for each in sides.values() for name in each):
+        there = [label for label in runs if dimension in sides[label]]
+        rows: list[_Changed] = []
+        for first, second in combinations(there, 2):
+            pair = sides[first][dimension], sides[second][dimension]
+            known = {"dimension": dimension, "first": first, "second": second}
+            rows += _changes(pair, known, alike=texts[first] == texts[second], confidence=confidence)
+        yield from _decided(rows, alpha=1 - confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """A group's disparity in one run, with the run's own answer."""
+
+    gap: DecidedGap
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Changed:
+    """A row before its p is corrected, and what is needed to say what it shows."""
+
+    row: dict[str, Any]
+    sides: tuple[_Side, _Side]
+    change: GapEstimate | None = None
+    beside: GapEstimate | None = None  # without the group that changes most; None of that one, and of two groups
+    others: tuple[Made, ...] = ()  # what must lie on the same side: with missing ratings at their worst
+    invented: tuple[Made, ...] = ()  # beyond what invented groups show
+
+
+def _sides_of(run: RatingGaps, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, _Side]]:
+    """Return each group's disparity in a run, by dimension."""
+    made: dict[str, dict[str, _Side]] = {}
+    for gap, row in zip(run.disparities, rows, strict=True):
+        made.setdefault(gap.dimension, {})[gap.member] = _Side(gap, row)
+    return made
+
+
+def _changes(
+    pair: tuple[Mapping[str, _Side], Mapping[str, _Side]], known: Mapping[str, Any], *, alike: bool, confidence: float
+) -> list[_Changed]:
+    """Subtract the second run's disparities from the first's, group by group."""
+    own, theirs = pair
+    why = OTHER_TEXTS if not alike else OTHER_GROUPS if set(own) != set(theirs) else ""
+    made: dict[str, _Changed] = {}
+    for group in (name for name in own if name in theirs):
+        sides = own[group], theirs[group]
+        row: dict[str, Any] = dict.fromkeys(DISPARITY_CHANGES, _NAN)
+        row |= {**known, "group": group, "unit": _unit(sides), "extreme": "", "n_groups": len(own)}
+        row |= {"view_first": sides[0].row["view"], "view_second": sides[1].row["view"], "n_narratives": 0, "note": ""}
+        made[group] = _Changed(row | {"note": why}, sides)
+        if not why:
+            made[group] = _paired(made[group], confidence=confidence)
+    return list(_beside(made, confidence=confidence))
+
+
+def _unit(sides: tuple[_Side, _Side]) -> str:
+    return "points" if sides[0].gap.scale == sides[1].gap.scale else "% of the scale"
+
+
+def _factors(sides: tuple[_Side, _Side]) -> tuple[float, float]:
+    """Bring points of each side into the unit of the row."""
+    if sides[0].gap.scale == sides[1].gap.scale:
+        return 1.0, 1.0
+    first, second = (100 / abs(each.gap.scale[1] - each.gap.scale[0]) for each in sides)
+    return first, second
+
+
+def _paired(of: _Changed, *, confidence: float) -> _Changed:
+    """Take the difference of two runs' disparities of one group, with its uncertainty."""
+    first, second = of.sides
+    for side, name in zip(of.sides, ("first", "second"), strict=True):
+        if isinstance(side.gap.made, NotEstimableError):
+            return replace(of, row=of.row | {"note": f"{brief(str(of.row[name]))}: {side.gap.made}"})
+    pair = _labelled(first, first.gap.made), _labelled(second, second.gap.made)
+    pair = replace(pair[0], label="first"), replace(pair[1], label="second")
+    [found] = compare_estimates(pair, dimension=str(of.row["dimension"]), confidence=confidence)
+    row = of.row | {
+        "disparity_first": found["delta_first"], "disparity_second": found["delta_second"],
+        "disparity_change": found["delta_change"], "n_narratives": found["n_narratives"],
+    }  # fmt: skip
+    other_view = OTHER_VIEWS if row["view_first"] != row["view_second"] else ""
+    row["note"] = "; ".join(filter(None, (found["note"], other_view)))
+    if not np.isfinite(found["se"]):
+        return replace(of, row=row)
+    change = _change_of(of.sides, first.gap.made, second.gap.made, confidence=confidence)
+    assert isinstance(change, GapEstimate)
+    worst: tuple[Made, ...] = ()
+    if first.gap.worst is not None or second.gap.worst is not None:
+        (least, most), (their_least, their_most) = _ends(first.gap), _ends(second.gap)
+        corners = ((least, their_most), (most, their_least))
+        worst = tuple(_change_of(of.sides, a, b, confidence=confidence) for a, b in corners)
+    invented: tuple[Made, ...] = ()
+    if first.gap.other is not None or second.gap.other is not None:
+        a, b = (side.gap.made if side.gap.other is None else side.gap.other for side in of.sides)
+        parts = tuple(_of_labels(side.gap) for side in of.sides)
+        invented = (_change_of(of.sides, a, b, parts=parts, confidence=confidence),)
+    row |= {name: getattr(change, name) for name in _INTERVAL}
+    return replace(of, row=row, change=change, others=worst, invented=invented)
+
+
+def _labelled(side: _Side, made: Made) -> Labelled:
+    assert isinstance(made, GapEstimate)
+    return Labelled(side.gap.member, made, side.gap.narrative_ids, side.gap.scale)
+
+
+def _ends(gap: DecidedGap) -> tuple[Made, Made]:
+    """Return a disparity with missing ratings where they make it lowest, and highest; it itself if none is missing."""
+    if isinstance(gap.worst, NotEstimableError):
+        return gap.worst, gap.worst
+    return (gap.made, gap.made) if gap.worst is None else gap.worst
+
+
+def _of_labels(gap: DecidedGap) -> float:
+    """Return what labels of invented groups add to the variance of a disparity, in squared points."""
+    if not (isinstance(gap.made, GapEstimate) and isinstance(gap.other, GapEstimate)):
+        return gap.pair_variance
+    return max(0.0, gap.other.se**2 - (gap.made.se**2 - gap.pair_variance))
+
+
+def _change_of(
+    sides: tuple[_Side, _Side],
+    own: Made,
+    theirs: Made,
+    *,
+    parts: Sequence[float] = (),  # of the variance, what words or labels differ by in each run; empty: what decides
+    confidence: float,
+) -> Made:
+    """Subtract two estimates of a group, narrative by narrative, and add what words, or labels, differ by anyway."""
+    if isinstance(own, NotEstimableError):
+        return own
+    if isinstance(theirs, NotEstimableError):
+        return theirs
+    first, second = _labelled(sides[0], own), _labelled(sides[1], theirs)
+    made = attempt(lambda: difference(first, second, confidence=confidence)[0])
+    if isinstance(made, NotEstimableError) or made.not_estimable:
+        return made
+    parts = parts or [side.gap.pair_variance for side in sides]
+    added = sum(factor**2 * part for factor, part in zip(_factors(sides), parts, strict=True))
+    return with_variance(made, added, min(own.df, theirs.df), confidence=confidence)
+
+
+def _beside(made: Mapping[str, _Changed], *, confidence: float) -> Iterator[_Changed]:
+    """Add to each change the same without the group that changes most.
+
+    Notes
+    -----
+    With D_g the disparity of one of G groups, c_g = D_g (G − 1)/G is how far its mean lies from the mean of all groups,
+    and the c sum to 0. Without group h, the disparity of g is its mean less that of the G − 2 others:
+    c_g + (c_g + c_h)/(G − 2) = ((G − 1) c_g + c_h)/(G − 2), narrative by narrative.
+
+    Of the variance v_k that the words of each group have, D_g has v_g + Σ_{k≠g} v_k/(G − 1)². These G equations give
+    the v_k, and without group h there is v_g + Σ_{k≠g,h} v_k/(G − 2)².
+    """
+    known = {name: each.change for name, each in made.items() if each.change is not None}
+    if len(made) < 3 or len(known) < len(made):
+        yield from made.values()
+        return
+    n = len(made)
+    left_out = max(known, key=lambda name: (abs(known[name].delta), name))
+    ids = {name: _shared_ids(each) for name, each in made.items()}
+    own = {name: dict(zip(ids[name], known[name].by_narrative.tolist(), strict=True)) for name in made}
+    words = _variances_of_words([made[name] for name in made])
+    for place, (name, each) in enumerate(made.items()):
+        if name == left_out:
+            yield each
+            continue
+        common = [key for key in ids[name] if key in own[left_out]]
+        c = np.array([[own[of][key] * (n - 1) / n for key in common] for of in (name, left_out)])
+        without: FloatArray = ((n - 1) * c[0] + c[1]) / (n - 2)
+        if not np.isfinite(without).any():
+            yield each
+            continue
+        rounding = ROUNDING * float(np.nanmax(np.abs(c), initial=1.0))
+        narrow = summarise_contrasts(without, rounding=rounding, confidence=confidence, n_answers=0)
+        others = [k for k, of in enumerate(made) if of not in (name, left_out)]
+        added = float(words[place] + words[others].sum() / (n - 2) ** 2)
+        assert isinstance(each.change, GapEstimate)
+        beside = narrow if narrow.not_estimable else with_variance(narrow, added, each.change.df, confidence=confidence)
+        row = each.row | {
+            "extreme": left_out, "without_extreme": beside.delta, "without_low": beside.ci_low,
+            "without_high": beside.ci_high,
+        }  # fmt: skip
+        yield replace(each, row=row, beside=beside)
+
+
+def _shared_ids(of: _Changed) -> tuple[Any, ...]:
+    first, second = (_labelled(side, side.gap.made) for side in of.sides)
+    return difference(first, second, confidence=0.95)[1]
+
+
+def _variances_of_words(made: Sequence[_Changed]) -> FloatArray:
+    """Return what the words of each group add to the variance of its mean, in both runs, in the row's squared unit."""
+    n = len(made)
+    total = np.array(
+        [
+            sum(factor**2 * side.gap.pair_variance for factor, side in zip(_factors(e.sides), e.sides, strict=True))
+            for e in made
+        ]
+    )
+    shares = np.eye(n) + (1 - np.eye(n)) / (n - 1) ** 2
+    return np.asarray(np.maximum(np.linalg.solve(shares, total), 0.0))
+
+
+def _decided(rows: Sequence[_Changed], *, alpha: float) -> Iterator[dict[str, Any]]:
+    """Correct the p of a dimension's changes, and say what each shows."""
+    adjusted, size = adjust_p([each.row["p"] for each in rows], method="Holm")
+    # The tests without the group that changes most are several, too.
+    both = [each.row["p"] if each.beside is None else max(each.row["p"], each.beside.p) for each in rows]
+    beside, _ = adjust_p(both, method="Holm")
+    for each, p, p_beside in zip(rows, adjusted.tolist(), beside.tolist(), strict=True):
+        row = each.row | {"p_adjusted": p, "method": "Holm", "family_size": size}
+        row |= _answer(each, p, p_beside, alpha=alpha)
+        yield {column: row[column] for column in DISPARITY_CHANGES}
+
+
+def _answer(of: _Changed, p_adjusted: float, p_beside: float, *, alpha: float) -> dict[str, str]:
+    """Say whether a disparity is lower or higher in the first run, and what limits that."""
+    own = [str(side.row["code"]) for side in of.sides]
+    silent = [str(side.row["limits"]) for side, code in zip(of.sides, own, strict=True) if code in _SILENT]
+    if silent:
+        code = "no_verdict" if "no_verdict" in own else "no_estimate"
+        return _said(code, [each for told in silent for each in told.split("; ")])
+    change = of.change
+    if change is None or not change.se > 0:
+        return _said("no_estimate")
+    back = [code for side in of.sides for code in side.gap.held_back]
+    words = [code for side in of.sides for code in side.gap.unproven]
+    if not p_adjusted <= alpha:
+        limits = [*back, *words, *(["not_corrected"] if change.p <= alpha else [])]
+        return _said("undecided" if back else "not_shown", limits)
+    against = list(_speaks_against(of, change))
+    bystander = of.beside is not None and not (p_beside <= alpha and _on_side(of.beside, change.delta))
+    limits = [*back, *against, *(["bystander"] if bystander else []), *words]
+    if back or against:
+        return _said("undecided", limits)
+    if bystander:
+        return _said("not_shown", limits)
+    claim = "words" if any(side.gap.scope == "pairs" for side in of.sides) else "group"
+    if of.row["n_groups"] == 2:
+        limits.append("two_groups")
+    return _said("lower" if change.delta < 0 else "higher", limits, claim=claim)
+
+
+def _said(code: str, limits: Sequence[str] = (), *, claim: str = "") -> dict[str, str]:
+    return {"code": code, "claim": claim, "limits": "; ".join(dict.fromkeys(filter(None, limits)))}
+
+
+def _speaks_against(of: _Changed, change: GapEstimate) -> Iterator[str]:
+    """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, invented groups."""
+    if not all(_on_side(each, change.delta) for each in of.others):
+        yield "missing"
+    off = sum(factor * side.gap.off for factor, side in zip(_factors(of.sides), of.sides, strict=True))
+    if off > 0 and not (change.ci_low if change.delta > 0 else -change.ci_high) > off:
+        yield "bounded"
+    if not all(_on_side(each, change.delta) for each in of.invented):
+        yield "invented_as_large"
+
+
+def _on_side(made: Made, sign: float) -> bool:
+    """Whether an estimate is shown to lie on the given side of 0."""
+    if isinstance(made, NotEstimableError):
+        return False
+    return bool(made.ci_low > 0 if sign > 0 else made.ci_high < 0)
