@@ -24,7 +24,20 @@ BILLION = 10**9
 N = 20
 
 
-def write(folder, *, gap=0.0, low=0.0, size=0, name="toy", seed=0, sd=2.0, scale=(0, 100), variant="origin", **more):
+def write(
+    folder,
+    *,
+    gap=0.0,
+    low=0.0,
+    size=0,
+    name="toy",
+    seed=0,
+    sd=2.0,
+    scale=(0, 100),
+    variant="origin",
+    perceivers=GROUPS,
+    **more,
+):
     """Write a complete run: ``gap`` towards the in-group, ``low`` for Muslims, whoever rates them."""
     rng = np.random.default_rng(seed)
     rows = [
@@ -36,10 +49,12 @@ def write(folder, *, gap=0.0, low=0.0, size=0, name="toy", seed=0, sd=2.0, scale
             "intensity": 50 + gap * (perceiver == experiencer) + low * (experiencer == "Muslim") + rng.normal(0, sd),
             "response": "",
         }
-        for number in range(N) for perceiver in GROUPS for experiencer in GROUPS
+        for number in range(N) for perceiver in perceivers for experiencer in GROUPS
     ]  # fmt: skip
     for index, row in enumerate(rows):
         row |= {"prompt_index": index, **dict.fromkeys(("number_mass", "mode", "spread"))}
+        if row["perceiver_group"] not in GROUPS:
+            row |= {"perceiver": row["perceiver_group"], "in_group": None, "n_shared": None}
     manifest = {
         "status": "complete", "command": "python -m audit run", "started": "2026-11-22T00:00:00+00:00",
         "n_prompts": len(rows), "shard_size": len(rows), "seed": 0,
@@ -296,3 +311,13 @@ def test_a_recorded_series_that_does_not_fit_its_runs_is_refused(tmp_path):
                 [tmp_path / run for run in runs], out=tmp_path / "out", reports_dir=tmp_path,
                 series={"by": "order", "per": "day", "positions": positions}, say=lambda line: None,
             )  # fmt: skip
+
+
+def test_runs_without_a_persona_are_followed_by_their_groups_alone(audit, tmp_path):
+    nobody = {"perceivers": ["no persona"]}
+    runs = family(tmp_path, {"low": -20}, {"low": -12}, {"low": -4}, **nobody)
+    assert audit("report", *runs, "series=size", "run_dir=out") == 0
+    assert shown(tmp_path / "out") == {"Muslim": "rises"}
+    page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
+    assert "how <bdi>Muslim</bdi> is rated beside the others (D) rises, nearer to 0" in page
+    assert "no trend of δ" not in page

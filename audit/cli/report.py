@@ -117,8 +117,8 @@ gap's trend along it is then tested, and each step.
 
 {series}
 
-For runs with task=reply it compares the gap of each measure with that of the run without a
-strategy, or else of the first run; it takes confidence, n_permutations, min_number_mass and power.
+For runs with task=reply the second form compares the gap of each measure with that of the run without a strategy, or
+else of the first run; it takes confidence, n_permutations, min_number_mass and power.
 
 The third form reads ratings collected by another tool:
 
