@@ -20,9 +20,10 @@ The interval is widened, as that of a difference of two runs, for what groups, o
   correlation between 0 and 1.
 
 A trend, or a step, is said to be there if its p, corrected (Holm) for all trends, or all steps, of the series, is at
-most α and nothing speaks against it: no run's ratings at an end of the scale, no missing ratings that could make it, no
-second control without it. Of a disparity p is the larger of that of the trend and that of the same trend without the
-other group whose own trend is largest: if one group falls, all others rise against it. Without group h,
+most α and nothing speaks against it: no run's ratings at an end of the scale, no missing ratings that could make it
+(each run's moved to its worst case, with the spread of the trend as it is), no second control without it. Of a
+disparity p is the larger of that of the trend and that of the same trend without the other group whose own trend is
+largest: if one group falls, all others rise against it. Without group h,
 
     D_g^(h) = (G − 1) / (G (G − 2)) · ((G − 1) D_g + D_h).
 
