@@ -479,7 +479,9 @@ class Compared:
         return self.tables["disparity"][["run", *_DECIDING]]
 
 
-def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> Compared:
+def compare(
+    *runs: Run | str | Path, run_dir: str | Path, series: str | Path | None = None, **statistics: Any
+) -> Compared:
     """Put complete runs side by side, as ``python -m audit report RUN_DIR RUN_DIR ...`` does.
 
     Parameters
@@ -488,6 +490,9 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
         Two or more, or their folders. They are only read.
     run_dir
         Where the comparison is kept; an earlier one there is replaced.
+    series
+        Three or more runs of ratings in an order, to test each gap's trend along it: ``"order"`` (as given),
+        ``"size"`` (the models' numbers of parameters) or a table with the columns ``run`` and ``position``.
     **statistics
         Settings for all of them: ``confidence``, ``margin``, ``n_permutations`` and ``min_number_mass``.
 
@@ -501,12 +506,20 @@ def compare(*runs: Run | str | Path, run_dir: str | Path, **statistics: Any) -> 
     >>> import audit
     >>> beside = audit.compare("reports/one", "reports/other", run_dir="reports/beside")  # doctest: +SKIP
     >>> beside.tables["comparisons"]  # doctest: +SKIP
+    >>> family = audit.compare("reports/1b", "reports/3b", "reports/8b", series="size", run_dir="reports/family")
+    ... # doctest: +SKIP
+    >>> family.tables["series"]  # doctest: +SKIP
     """
     from audit.comparing.comparison import compare_folders
 
     folders = [each.path if isinstance(each, Run) else Path(each) for each in runs]
     made = compare_folders(
-        folders, out=Path(run_dir), reports_dir=Path(run_dir).parent, settings=statistics, say=_silent
+        folders,
+        out=Path(run_dir),
+        reports_dir=Path(run_dir).parent,
+        settings=statistics,
+        series=None if series is None else str(series),
+        say=_silent,
     )
     return Compared(made.path, made.page, made.remarks, made.described)
 

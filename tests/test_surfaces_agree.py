@@ -231,7 +231,7 @@ def check_run(run: Path, case: Case) -> None:
     for row in rows.values():
         check_row(row, manifest)
     check_page(run, rows)
-    check_groups(run, manifest)
+    check_groups_on_page(run, manifest)
     check_api(run, table)
     check_index(run, rows)
     if case.status == "complete":
@@ -377,7 +377,7 @@ def left_open(claims: list[Claim], rows) -> set[str]:
     return {words for words, there in found.items() if there}
 
 
-def check_groups(run: Path, manifest) -> None:
+def check_groups_on_page(run: Path, manifest) -> None:
     """Who gets less: the page has the words and numbers of the rows that decide, and names no other group."""
     page = (run / "report.html").read_text("utf-8")
     path = run / "tables" / "disparity.csv"

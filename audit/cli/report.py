@@ -79,8 +79,18 @@ _PROMPTS: Final[Option[Path | None]] = Option(
 )
 _BY: Final = Option("by", a_text, "", "the tool that asked the model; neither this nor model= is checked", "STACK")
 
+_SERIES: Final[Option[str | None]] = Option(
+    "series",
+    a_text,
+    None,
+    "three or more runs in an order: as given (order), by the number of parameters (size), or by a table with the "
+    "columns run (its folder) and position (a number or a date)",
+    "order|size|FILE",
+    lambda: ("order", "size"),
+)
+
 _AGAIN: Final = Usage("report", "RUN_DIR", settings=True)
-_SIDE_BY_SIDE: Final = Usage("report", "RUN_DIR RUN_DIR ...", options=(_RUN_DIR,), settings=True)
+_SIDE_BY_SIDE: Final = Usage("report", "RUN_DIR RUN_DIR ...", options=(_SERIES, _RUN_DIR), settings=True)
 _OUTSIDE: Final = Usage(
     "report",
     needed=(_RATINGS, _GROUPS, _RUN_DIR),
@@ -90,7 +100,7 @@ _OUTSIDE: Final = Usage(
 _ELSEWHERE: Final = Usage("report", needed=(_ANSWERS, _PROMPTS), options=(_MODEL, _BY, _RUN_DIR), settings=True)
 _ALL: Final = Usage(
     "report",
-    options=(*_OUTSIDE.needed, *_OUTSIDE.options, _ANSWERS, _PROMPTS, _BY),
+    options=(*_OUTSIDE.needed, *_OUTSIDE.options, _ANSWERS, _PROMPTS, _BY, _SERIES),
     settings=True,
 )
 """The options of all forms."""
@@ -102,8 +112,13 @@ analyses the ratings there are. No model is loaded.
 The second form compares runs, analysed with the same settings: their gaps, the differences between them on the
 narratives they share, and a table for a paper, in OUT/comparison.html (OUT defaults to reports/comparison-<hash>). It
 takes the settings confidence, margin, n_permutations, min_number_mass, least_gap, missing_shift and power; those not
-given are the first run's. For runs with task=reply it compares the gap of each measure with that of the run without a
-strategy, or else of the first run; it takes confidence, n_permutations, min_number_mass and power.
+given are the first run's. Runs of ratings that were asked the same can be a series, such as the sizes of a model: each
+gap's trend along it is then tested, and each step.
+
+{series}
+
+For runs with task=reply the second form compares the gap of each measure with that of the run without a strategy, or
+else of the first run; it takes confidence, n_permutations, min_number_mass and power.
 
 The third form reads ratings collected by another tool:
 
@@ -120,7 +135,7 @@ every setting, with its default and its meaning: python -m audit options statist
 def _help() -> str:
     options = option_lines(*_OUTSIDE.needed, *_OUTSIDE.options)
     answers = option_lines(*_ELSEWHERE.needed, *_ELSEWHERE.options)
-    shown = _HELP.format(options=options, answers=answers)
+    shown = _HELP.format(series=option_lines(_SERIES), options=options, answers=answers)
     return usage_lines(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE) + shown
 
 
@@ -131,7 +146,7 @@ def _report(words: Sequence[str]) -> int:
     settings = given.settings()
     shown = command_line("report", *words)
     own = given.texts.keys() & set(_ALL.names)
-    if len(given.places) > 1 and own <= {_RUN_DIR.name}:
+    if len(given.places) > 1 and own <= set(_SIDE_BY_SIDE.names):
         from audit.comparing.comparison import compare_folders
 
         comparison = compare_folders(
@@ -139,12 +154,15 @@ def _report(words: Sequence[str]) -> int:
             out=given[_RUN_DIR],
             reports_dir=Path("reports"),
             settings=settings,
+            series=given[_SERIES],
             command=shown,
             say=say,
         )
         _show_comparison(comparison)
     elif not own:
         show_outcome(report_run(given.one_folder(), settings=settings, command=shown))
+    elif _SERIES.name in own and not given.places:
+        raise ConfigError(f"series={given.texts[_SERIES.name]} is for several run folders, and none is given")
     elif given.places:
         first = next(word for word in words if word.partition("=")[0] in own)
         raise ConfigError(
@@ -225,6 +243,28 @@ def _show_gaps(comparison: Comparison) -> None:
     if comparison.disparity is not None:
         for line in disparity_lines(comparison.disparity, confidence=comparison.confidence):
             tell(line)
+    _show_series(comparison)
+
+
+def _show_series(comparison: Comparison) -> None:
+    if comparison.series.empty:
+        return
+    level = coverage(comparison.confidence)
+    head = ("trend of", "dimension", f"points for a {comparison.series['per'].iloc[0]}", f"{level} interval")
+    lines = [(*head, "corrected p", "it")]
+    for row in comparison.series.to_dict("records"):
+        known = row["se"] == row["se"]
+        lines.append(
+            (
+                f"D of {row['member']}" if row["member"] else "δ",
+                dimension_title(row["dimension"]),
+                points(row["estimate"]) if known else "none",
+                interval(row["ci_low"], row["ci_high"]) if known else "none",
+                bare_p(row["p_adjusted"]),
+                " ".join(filter(None, (row["code"].replace("_", " "), row["size"] and f"({row['size']})"))),
+            )
+        )
+    print_table(lines)
 
 
 def _show_changes(comparison: Comparison) -> None:

@@ -19,6 +19,7 @@ from audit.tables.formatting import dimension_title, encodable, plural
 if TYPE_CHECKING:
     from audit.comparing.paper_table import PaperTable
     from audit.comparing.run_gaps import RunGaps
+    from audit.comparing.series import RunPositions
     from audit.report.manifest import ExampleView
     from audit.report.results import Results
 
@@ -150,10 +151,15 @@ class RunsCompared(ABC, Generic[RunT]):
     described: ClassVar[Mapping[str, Table]]
     shown: ClassVar[str]
     collected: ClassVar[str]
+    takes_series: ClassVar[bool] = False
+    """Whether it can follow gaps along a series of runs."""
 
-    def __init__(self, manifests: Mapping[Path, Manifest], used: AnalysisSettings) -> None:
+    def __init__(
+        self, manifests: Mapping[Path, Manifest], used: AnalysisSettings, series: RunPositions | None = None
+    ) -> None:
         self.manifests = manifests
         self.used = used
+        self.series = series
         self.facts: dict[str, Any] = {}
 
     def side_by_side(self, *, left_out: Sequence[str], command: str, say: Callable[[str], None]) -> ComparisonContent:

@@ -13,6 +13,7 @@ import pandas as pd
 from audit.comparing.base import ComparisonContent, RunsCompared
 from audit.comparing.ratings import RatingComparison
 from audit.comparing.replies import ReplyComparison
+from audit.comparing.series import RunPositions, positions_of
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import fingerprint, load_statistics
 from audit.errors import ConfigError
@@ -41,6 +42,8 @@ class Comparison:
         ``tables/disparity.csv``; None for runs of replies.
     confidence
         Coverage of the intervals in ``gap``.
+    series
+        ``tables/series.csv``: the trends along a series of runs; empty without one.
     compared_by
         ``gaps`` or ``measures``.
     """
@@ -53,6 +56,7 @@ class Comparison:
     remarks: tuple[str, ...]
     compared_by: str
     described: Mapping[str, Table]
+    series: pd.DataFrame
 
 
 def compare_folders(
@@ -61,6 +65,7 @@ def compare_folders(
     out: Path | None,
     reports_dir: Path,
     settings: Mapping[str, Any] | None = None,
+    series: str | Mapping[str, Any] | None = None,
     command: str | None = None,
     left_out: Sequence[str] = (),
     say: Callable[[str], None],
@@ -76,6 +81,10 @@ def compare_folders(
     settings
         Settings that override those of the first run; see the ``settings`` of
         :class:`audit.comparing.ratings.RatingComparison` and :class:`audit.comparing.replies.ReplyComparison`.
+    series
+        The runs in an order: ``order`` (as given), ``size`` (the models' numbers of parameters) or the path of a table
+        with the columns ``run`` and ``position``; or what a comparison's manifest recorded of it. Each gap's trend
+        along it is then tested. None: no series.
     command
         The command line to record. None: one that makes the same comparison.
     left_out
@@ -86,19 +95,22 @@ def compare_folders(
     StoreError
         If a folder holds no run, a run is incomplete, or ``out`` holds anything but a comparison.
     ConfigError
-        If there are fewer than two runs, one is given twice, their tasks differ, or a setting cannot be used.
+        If there are fewer than two runs, one is given twice, their tasks differ, a setting cannot be used, or the runs
+        make no series.
     """
     manifests = {folder: Manifest.read(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)
     compared_by = _compared_by(manifests)
     kind = _COMPARISONS[compared_by]
     used = _settings(next(iter(manifests.values())), settings or {}, known=kind.settings)
+    placed = _placed(series, manifests, kind, compared_by)
     path = out or reports_dir / f"comparison-{fingerprint({'runs': identities})[:8]}"
     target = ComparisonFolder(path)
     target.check()
-    command = command or shlex.join(["python", "-m", "audit", "report", *map(str, folders), f"run_dir={path}"])
+    words = [f"series={series}"] if isinstance(series, str) else []
+    command = command or shlex.join(["python", "-m", "audit", "report", *map(str, folders), *words, f"run_dir={path}"])
     command = encodable(command)
-    compared = kind(manifests, used).side_by_side(left_out=left_out, command=command, say=say)
+    compared = kind(manifests, used, placed).side_by_side(left_out=left_out, command=command, say=say)
     content = compared.files(_draw(compared))
     with target:
         said = {
@@ -116,8 +128,8 @@ def compare_folders(
             target.write_file(name, written)
     gap = compared.tables[compared.shown]
     page = path / "comparison.html"
-    less = compared.tables.get("disparity")
-    return Comparison(path, page, gap, less, used.confidence, compared.remarks, compared_by, compared.described)
+    less, along = compared.tables.get("disparity"), compared.tables.get("series", pd.DataFrame())
+    return Comparison(path, page, gap, less, used.confidence, compared.remarks, compared_by, compared.described, along)
 
 
 def _draw(compared: ComparisonContent) -> Mapping[str, Any]:
@@ -161,6 +173,21 @@ def _compared_by(manifests: Mapping[Path, Manifest]) -> str:
     if task.compared_by is None:
         raise ConfigError(f"{first} is a run of task={task.kind}, of which there is no comparison; read its own report")
     return task.compared_by
+
+
+def _placed(
+    series: str | Mapping[str, Any] | None, manifests: Mapping[Path, Manifest], kind: type[RunsCompared[Any]], by: str
+) -> RunPositions | None:
+    """Return where each run of a series stands; None without a series."""
+    if series is None:
+        return None
+    if not kind.takes_series:
+        raise ConfigError(
+            f"series= follows gaps of ratings, and {next(iter(manifests))} is compared by {by}; leave out series="
+        )
+    if isinstance(series, str):
+        return positions_of(series, manifests)
+    return RunPositions.again(series, list(manifests))
 
 
 def _settings(first: Manifest, settings: Mapping[str, Any], *, known: Sequence[str]) -> AnalysisSettings:

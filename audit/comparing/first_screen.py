@@ -74,6 +74,10 @@ BESIDES: Final = {
 """Columns that are named only if none of :data:`DIFFERING` differ."""
 _ORDER: Final = ("no_verdict", "no_estimate", "gap", "within", "undecided")
 """Verdict codes, in the order in which they are counted."""
+NOT_OF_A_SERIES: Final = (
+    "that other models of this series, or of another, follow its line",
+    "why a gap changes along it: its models differ in more than their place",
+)
 _NAMED: Final = 2
 _RUNS_NAMED: Final = 8
 
@@ -88,6 +92,7 @@ def summary_of_runs(
     less: Sequence[DimensionAnswers] = (),
     *,
     confidence: float,
+    along: Sequence[ShortAnswer] = (),
 ) -> Summary:
     """Write the first screen of a comparison of ratings.
 
@@ -101,6 +106,8 @@ def summary_of_runs(
         Rows of the table ``verdicts``: the verdicts on the runs' own pages.
     less
         Who gets less, in each dimension.
+    along
+        What changes along a series of runs; stands first.
     """
     alpha = 1 - confidence
     alone = without_perceivers(gaps)
@@ -121,7 +128,7 @@ def summary_of_runs(
         Markup("Each of {} asked a model {} to rate how strongly they felt; {}.").format(
             plural(len(runs), "run"), _asked(len({run for run, *_ in of_nobody}), len(runs)), say_differences(runs)
         ),
-        findings,
+        [*along, *findings],
         [
             ("How big", _largest(gaps, verdicts, confidence=confidence)),
             ("How it varies", how),
@@ -133,13 +140,14 @@ def summary_of_runs(
                     *_not_concluded([each for each in verdicts if _place(each) not in of_nobody], tested, alpha=alpha),
                     *_left_open(verdicts),
                     *left_open(less, these_words=THESE_WORDS),
+                    *(NOT_OF_A_SERIES if along else ()),
                 ]
             ),
             "which run's ratings are right",
             OF_GROUPS_AND_MODELS,
         ],
         source=sources_of(runs),
-        chosen_by="how many gaps, or changes of a gap, were found"
+        chosen_by=f"{'trends first, then ' if along else ''}how many gaps, or changes of a gap, were found"
         + (", or in how many runs a group gets less or more" if less else ""),
     )
 

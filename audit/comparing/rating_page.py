@@ -28,6 +28,7 @@ from audit.comparing.page import (
     paper_blocks,
     render_comparison,
 )
+from audit.comparing.series_page import series_findings, series_section
 from audit.report.numbers import PlacedRow, show
 from audit.report.page import picture, prose
 from audit.report.results import Results
@@ -108,8 +109,13 @@ def rating_page(content: ComparisonContent, results: Results, *, unmapped: Seque
     less = answers_of(results)
     alone = without_perceivers(narrow)
     first = summary_of_runs(
-        results.rows("runs"), specifications, narrow, strategies, names, verdicts, less, confidence=results.confidence
-    )
+        results.rows("runs"), specifications, narrow, strategies, names, verdicts, less, confidence=results.confidence,
+        along=list(
+            series_findings(
+                results.rows("series"), confidence=results.confidence, weight=float(len(results.rows("runs")))
+            )
+        ),
+    )  # fmt: skip
     whose = [row for row in specifications if str(row["dimension"]) not in alone]
     whole = bool(whose) or not less  # else δ is of nobody, and the page is about D alone
     curves = present(*(_curve(row, results) for row in specifications))
@@ -124,6 +130,7 @@ def rating_page(content: ComparisonContent, results: Results, *, unmapped: Seque
             ],
             none="No run has a gap.",
         ),
+        series_section(results),
         less_section(results, less) if less else None,
         _worth(content, results, names, void) if strategies else None,
         _elicitations(results) if results.rows("elicitation_ranges") else None,

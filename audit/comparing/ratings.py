@@ -17,6 +17,7 @@ from audit.comparing.base import (
     texts_of,
     which,
 )
+from audit.comparing.series import RunPositions, check_asked_alike, position_names, series_points, tables_of_series
 from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
@@ -68,15 +69,19 @@ class RatedRun(ComparedRun):
 class RatingComparison(RunsCompared[RatedRun]):
     """Compares runs of ratings."""
 
-    described, shown, collected = COMPARISON_TABLES, "gap", "ratings"
+    described, shown, collected, takes_series = COMPARISON_TABLES, "gap", "ratings", True
     settings = ("confidence", "margin", "n_permutations", "min_number_mass", "least_gap", "missing_shift", "power")
 
-    def __init__(self, manifests: Mapping[Path, Manifest], used: AnalysisSettings) -> None:
-        super().__init__(manifests, used)
+    def __init__(
+        self, manifests: Mapping[Path, Manifest], used: AnalysisSettings, series: RunPositions | None = None
+    ) -> None:
+        super().__init__(manifests, used, series)
         # One word list for all runs: that of the first run with stages.
         led = (manifest.statistics.stereotypes for manifest in manifests.values() if manifest.strategy.stages)
         self.lexicon = load_stereotypes(next(led, None))
         self.facts = {"stereotypes": {"source": self.lexicon.source, "sha256": self.lexicon.sha256}}
+        if series is not None:
+            self.facts["series"] = series.content()
         self.replicates = all(manifest.replicates for manifest in manifests.values())
 
     def read(self, folder: Path) -> Iterator[RatedRun]:  # noqa: D102
@@ -165,6 +170,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             ),
             specifications=specification_rows(gaps),
             strategies=led,
+            **({} if self.series is None else self._along(self.series, runs, choices, texts)),
         )
         tables["gap"] = compared_gap_table(gaps)
         sets = elicitation_sets(choices)
@@ -205,6 +211,22 @@ class RatingComparison(RunsCompared[RatedRun]):
             return _draw(tables, gaps, told, used) | _draw_published(tables, choices, clusters)
 
         return Differences(tables, references, remarks, papers, partial(rating_page, unmapped=unmapped), draw)
+
+    def _along(
+        self,
+        series: RunPositions,
+        runs: Mapping[str, RatedRun],
+        choices: Mapping[str, Mapping[str, str]],
+        texts: Mapping[str, str],
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of the tables of a series."""
+        check_asked_alike({label: run.gaps for label, run in runs.items()}, choices, texts)
+        points = [
+            point
+            for label, run in runs.items()
+            for point in series_points(label, series.positions[str(run.folder)], run.gaps, run.verdicts, run.disparity)
+        ]
+        return tables_of_series(points, series.per, confidence=self.used.confidence)
 
 
 def _limits(measured: RatingGaps, on_run: set[str], noise: Mapping[tuple[str, ...], float]) -> Limits:
@@ -357,6 +379,7 @@ def _draw(
     """Draw the gaps side by side, each dimension's curve, differences from the first run, and strategies."""
     from audit.comparing.changes import in_one_unit
     from audit.report.figures.forests import plot_comparisons, plot_gaps
+    from audit.report.figures.series import plot_series
     from audit.report.figures.specification import plot_specification
     from audit.report.figures.strategies import plot_strategies
 
@@ -380,6 +403,15 @@ def _draw(
     for of_unit, rows in of_first.iloc[: 2 * _DRAWN].groupby("unit", sort=True):
         drawn["comparisons" if of_unit == "points" else "comparisons-percent"] = plot_comparisons(
             rows.reset_index(drop=True), confidence=confidence
+        )
+    along = tables["series"]
+    for dimension in along.loc[along["estimate"].notna(), "dimension"].unique() if len(runs) <= _DRAWN else ():
+        of_runs = tables["series_runs"]
+        drawn[f"series-{dimension}"] = plot_series(
+            of_runs.loc[of_runs["dimension"] == dimension].reset_index(drop=True),
+            along.loc[along["dimension"] == dimension].reset_index(drop=True),
+            position_names(of_runs["position"].tolist(), str(along["per"].iloc[0])),
+            confidence=confidence,
         )
     strategies = tables["strategies"]
     for dimension in strategies["dimension"].unique():

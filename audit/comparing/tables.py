@@ -373,6 +373,99 @@ ELICITATION_RANGES: Final = Table(
     },
 )
 
+_OF_SERIES: Final = {
+    "kind": word("what the gap is: average (δ of the dimension) or disparity (D of a group)"),
+    "dimension": KEYS["dimension"],
+    "member": word("the group of a disparity; empty of δ"),
+}
+_TESTED_IN_SERIES: Final = {
+    "p": probability("two-sided p against 0, of the t distribution of the interval"),
+    "p_beside": probability(
+        "of a disparity the larger of p and the p without the other group that changes most, on the same side: if one "
+        "group falls, the others rise against it; else p"
+    ),
+    "p_adjusted": probability("p_beside corrected for all rows of the table"),
+    "method": HOLM,
+    "family_size": count("tests that were corrected for: the rows with a p"),
+    "scope": COMPARISONS["scope"].adding("; of a disparity, groups where other words, or invented groups, count too"),
+    "limits": text("codes of what keeps it from being shown, joined by '; '; docs/statistics.md explains them"),
+    "n_narratives": count("narratives that these runs have in common"),
+    "note": text("why a number is missing, in words; else empty"),
+}
+_SERIES_INTERVAL: Final = {
+    "df": number("degrees of freedom of its t distribution"),
+    "ci_low": points("lower end of its confidence interval, in points; not corrected for multiplicity"),
+    "ci_high": points("upper end of the same"),
+}
+
+SERIES: Final = Table(
+    "series",
+    "the trend of a gap along the series of runs",
+    {
+        **_OF_SERIES,
+        "code": word(
+            "falls or rises (shown, and nothing speaks against it), not_shown, undecided (it would be shown, but "
+            "limits say what could make it) or no_estimate"
+        ),
+        "size": word(
+            "of a trend that is shown: nearer to 0 or farther from it, if that is shown too; crosses, if runs' "
+            "intervals lie on both sides of 0; else empty"
+        ),
+        "per": word(
+            "what the trend is for one of: a step to the next run, a doubling of the number of parameters, a unit of "
+            "the positions given, or a day"
+        ),
+        "estimate": points("the trend: least-squares slope of the gap on the position, in points for one of per"),
+        "se": points("its standard error, in points"),
+        **_SERIES_INTERVAL,
+        **{name: _TESTED_IN_SERIES[name] for name in ("p", "p_beside", "p_adjusted", "method", "family_size")},
+        "p_size": probability(
+            "p that the size of the gap changes along the line: the larger of p_beside and the p of the line's value "
+            "halfway, corrected likewise"
+        ),
+        "line_first": points("the line's value at the first position of a run that takes part, in points"),
+        "line_last": points("the line's value at the last such position"),
+        "n_runs": count("runs that take part: those with a verdict on this gap"),
+        "n_left_out": count("runs that do not"),
+        **{name: _TESTED_IN_SERIES[name] for name in ("scope", "limits", "n_narratives", "note")},
+    },
+)
+
+SERIES_CHANGES: Final = Table(
+    "series_changes",
+    "the step of a gap from one position of the series to the next",
+    {
+        **_OF_SERIES,
+        "first": word("the run before the step; runs at one position are averaged, and joined by '; '"),
+        "second": word("the run after it"),
+        "first_position": number("position of the run before"),
+        "second_position": number("position of the run after"),
+        "code": SERIES["code"],
+        "estimate": points("the gap after the step minus the gap before it, narrative by narrative, in points"),
+        "line_change": points("what the straight line of the trend changes by in this step, in points"),
+        "se": points("standard error of estimate, in points"),
+        **_SERIES_INTERVAL,
+        **_TESTED_IN_SERIES,
+    },
+)
+
+SERIES_RUNS: Final = Table(
+    "series_runs",
+    "a gap of a run of the series",
+    {
+        "run": RUNS["run"],
+        "position": number(
+            "where the run stands: its place in the order, the base-2 logarithm of its number of parameters, the "
+            "number given for it, or the day (1 is the first day of the year 1)"
+        ),
+        **_OF_SERIES,
+        "delta": points("the gap, by the estimate that decides about it in the run, in points"),
+        **{name: IN_POINTS[name] for name in ("ci_low", "ci_high")},
+        "takes_part": flag("whether it counts in the trend: the run has a verdict on it"),
+        "note": text("why it does not: codes of what allows no verdict, joined by '; ', or words"),
+    },
+)
+
 COMPARED_PUBLISHED: Final = Table(
     "published",
     "a run's published gap",
@@ -573,7 +666,8 @@ REPLY_COSTS: Final = Table(
 
 COMPARISON_TABLES: Final = by_name(
     RUNS, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, COMPARED_DISPARITY, DISPARITY_CHANGES,
-    SPECIFICATIONS, STRATEGIES, ELICITATIONS, ELICITATION_RANGES, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
+    SPECIFICATIONS, STRATEGIES, ELICITATIONS, ELICITATION_RANGES, SERIES, SERIES_CHANGES, SERIES_RUNS,
+    COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
 )  # fmt: skip
 """Tables of a comparison of runs of ratings."""
 

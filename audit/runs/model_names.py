@@ -22,6 +22,8 @@ _EMBEDDED: Final = "embedded:"
 _HUB_ID: Final = re.compile(r"(?!\.)[\w.-]+/[\w.-]+")
 _IN_CACHE: Final = re.compile(r"models--([\w.-]+?)--([\w.-]+)/snapshots/[^/]+/*\Z")
 """A folder of the hub's cache: its last part is a commit, which names no model."""
+_PARAMETERS: Final = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)\s?([BM])(?![A-Za-z0-9])", re.IGNORECASE)
+_TIMES: Final = {"B": 1e9, "M": 1e6}
 _LONGEST: Final = 80  # characters of the name to show; the manifest's `model.path` has all
 
 
@@ -56,6 +58,20 @@ def stated_by(path: str, server: Mapping[str, str]) -> str:
     """Return the model that a server states, in words; empty if that adds nothing to the name asked for."""
     told = {"answers as": server.get("id", ""), "made of": server.get("root", "")}
     return ", ".join(f"{words} {_shown(each)}" for words, each in told.items() if each and each != path)
+
+
+def parameters_in(name: str) -> float:
+    """Return the number of parameters that a model's name has; 0 if it has none, or several.
+
+    Examples
+    --------
+    >>> parameters_in("Qwen2.5-1.5B-Instruct"), parameters_in("pythia-160m")
+    (1500000000.0, 160000000.0)
+    >>> parameters_in("Mixtral-8x7B"), parameters_in("gpt-4o"), parameters_in("Qwen2.5-7B-Instruct-1M")
+    (0.0, 0.0, 0.0)
+    """
+    found = {float(number) * _TIMES[unit.upper()] for number, unit in _PARAMETERS.findall(name)}
+    return found.pop() if len(found) == 1 else 0.0
 
 
 def host_of(url: str) -> str:

@@ -209,10 +209,27 @@ def difference(first: Labelled, second: Labelled, *, confidence: float) -> tuple
 
     Also returns the narratives that both have, in the order of ``by_narrative``; NotEstimableError if there are none.
     """
-    common, a, b, noise = _side_by_side(first, second)
+    return combination((first, second), (1.0, -1.0), confidence=confidence)
+
+
+def combination(
+    parts: Sequence[Labelled], factors: Sequence[float], *, confidence: float
+) -> tuple[GapEstimate, tuple[Any, ...]]:
+    """Estimate the sum of gaps, each times its factor, narrative by narrative, over narratives alone.
+
+    Also returns the narratives that all have, in the order of ``by_narrative``; NotEstimableError if there are none.
+    """
+    common, gaps, noise = _side_by_side(*parts)
     if not common:
-        raise NotEstimableError("there is no narrative that both have")
-    pooled = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_answers=0)
+        raise NotEstimableError(f"there is no narrative that {'both' if len(parts) == 2 else 'all'} have")
+    of_each: FloatArray = np.array(factors)[:, None] * gaps
+    pooled = summarise_contrasts(
+        of_each.sum(axis=0),
+        noise=(np.square(factors)[:, None] * noise).sum(axis=0),
+        rounding=_rounding(of_each),
+        confidence=confidence,
+        n_answers=0,
+    )
     return pooled, common
 
 
@@ -225,31 +242,50 @@ def over_groups(
     sign: float = -1.0,
     slopes: float | None = None,
 ) -> GapEstimate:
-    """Give a difference of two gaps, or their sum, the uncertainty of groups that are a sample of such groups.
+    """Widen a difference of two gaps (``sign`` −1) or their sum (1), as :func:`over_groups_of_all`."""
+    return over_groups_of_all(pair, (first, second), (1.0, sign), confidence=confidence, slopes=slopes)
 
-    ``pair`` is the difference or sum of the two, over narratives alone, in points, or in % of the scale where scales
-    differ; it stays as it is if one of the two speaks of pairs alone. ``sign`` is −1 for the difference, 1 for the sum.
-    ``slopes`` is the narratives' part of the variance, in squared points; None takes that of the pair's own narratives.
+
+def over_groups_of_all(
+    narrow: GapEstimate,
+    parts: Sequence[Labelled],
+    factors: Sequence[float],
+    *,
+    confidence: float,
+    slopes: float | None = None,
+) -> GapEstimate:
+    """Give a sum of gaps, each times its factor, the uncertainty of groups that are a sample of such groups.
+
+    ``narrow`` is the sum over narratives alone, in points, or in % of the scale where scales differ; it stays as it is
+    if one of the gaps speaks of pairs alone. ``slopes`` is the narratives' part of the variance, in squared points;
+    None takes that of its own narratives.
 
     Notes
     -----
-    A group that is left out leaves both gaps, so that what two runs have in common of it cancels in the difference.
-    Where not the same groups count in both, that is not known: the standard deviation is at most the sum of both, and
-    the degrees of freedom are the fewer.
+    A group that is left out leaves all gaps, so that what runs have in common of it cancels in a difference. Where not
+    the same groups count in all, that is not known: the standard deviation is at most the sum of all, each times its
+    factor without the sign, and the degrees of freedom are the fewest.
     """
-    if pair.not_estimable or not (first.without and second.without):
-        return pair
-    own, theirs = (
+    if narrow.not_estimable or not all(each.without for each in parts):
+        return narrow
+    samples = [
         # Runs may have asked about the same dimensions in another order.
         sorted(({group: unit * delta for group, delta in sample.items()} for sample in each.without), key=sorted)
-        for each, unit in zip((first, second), _units(first, second), strict=True)
-    )
-    if [set(sample) for sample in own] == [set(sample) for sample in theirs]:
-        both = [{group: a[group] + sign * b[group] for group in a} for a, b in zip(own, theirs, strict=True)]
-        return widened(pair, both, confidence=confidence, slopes=slopes)
-    (mine, df), (other, other_df) = jackknife_variance(own), jackknife_variance(theirs)
-    at_most = (mine**0.5 + other**0.5) ** 2
-    return widened_by(pair, at_most, min(df, other_df), confidence=confidence, slopes=slopes)
+        for each, unit in zip(parts, _units(*parts), strict=True)
+    ]
+    first, *others = [[set(sample) for sample in own] for own in samples]
+    if all(own == first for own in others):
+        together = [
+            {
+                group: sum(factor * own[place][group] for factor, own in zip(factors, samples, strict=True))
+                for group in samples[0][place]
+            }
+            for place in range(len(first))
+        ]
+        return widened(narrow, together, confidence=confidence, slopes=slopes)
+    variances, dfs = zip(*map(jackknife_variance, samples), strict=True)
+    at_most = sum(abs(factor) * variance**0.5 for factor, variance in zip(factors, variances, strict=True)) ** 2
+    return widened_by(narrow, at_most, min(dfs), confidence=confidence, slopes=slopes)
 
 
 def over_words(
@@ -306,33 +342,37 @@ def scope_of(change: GapEstimate, narrow: GapEstimate) -> str:
     return "pairs" if change is narrow else "groups"
 
 
-def _units(*both: Labelled | WordEffects) -> list[float]:
+def _units(*parts: Labelled | WordEffects) -> list[float]:
     """Factors that bring points of each to one unit: 1, or where scales differ the % of its own scale."""
-    same = len({each.scale for each in both}) == 1
-    return [1.0 if same else 100 / (each.scale[1] - each.scale[0]) for each in both]
+    same = len({each.scale for each in parts}) == 1
+    return [1.0 if same else 100 / (each.scale[1] - each.scale[0]) for each in parts]
 
 
-def _side_by_side(first: Labelled, second: Labelled) -> tuple[tuple[Any, ...], FloatArray, FloatArray, FloatArray]:
-    """Narratives that both have, the two gaps of each and the noise of their difference; in % where scales differ."""
-    of_first, of_second = (_by_id(each.label, each.estimate, each.narrative_ids) for each in (first, second))
-    common = tuple(key for key in of_first if key in of_second)
-    sides = [
-        np.array([own[key] for key in common]).reshape(-1, 2) * (unit, unit**2)
-        for own, unit in zip((of_first, of_second), _units(first, second), strict=True)
-    ]
-    return common, sides[0][:, 0], sides[1][:, 0], sides[0][:, 1] + sides[1][:, 1]
+def _side_by_side(*parts: Labelled) -> tuple[tuple[Any, ...], FloatArray, FloatArray]:
+    """Narratives that all have; the gaps, and their noise, shapes (parts, narratives); in % where scales differ."""
+    of_parts = [_by_id(each.label, each.estimate, each.narrative_ids) for each in parts]
+    common = tuple(key for key in of_parts[0] if all(key in own for own in of_parts[1:]))
+    sides = np.array(
+        [
+            np.array([own[key] for key in common]).reshape(-1, 2) * (unit, unit**2)
+            for own, unit in zip(of_parts, _units(*parts), strict=True)
+        ]
+    )
+    return common, sides[:, :, 0], sides[:, :, 1]
 
 
 def _paired(first: Labelled, second: Labelled, *, confidence: float) -> dict[str, Any]:
     """Compute the columns of a row that do not depend on the other pairs."""
     row: dict[str, Any] = dict.fromkeys(_NUMBERS, float("nan"))
-    common, a, b, noise = _side_by_side(first, second)
+    common, (a, b), noise = _side_by_side(first, second)
     unit = "points" if first.scale == second.scale else "% of the scale"
     row |= {"unit": unit, "scope": "", "n_narratives": len(common), "note": ""}
     if len(common) < 2:
         row["note"] = f"a difference needs two narratives that both have, and there {_count(len(common))}"
         return row
-    narrow = summarise_contrasts(a - b, noise=noise, rounding=_rounding(a, b), confidence=confidence, n_answers=0)
+    narrow = summarise_contrasts(
+        a - b, noise=noise.sum(axis=0), rounding=_rounding(a, b), confidence=confidence, n_answers=0
+    )
     change = over_groups(narrow, first, second, confidence=confidence)
     row["scope"] = scope_of(change, narrow)
     row |= {"delta_first": float(change.weights @ a), "delta_second": float(change.weights @ b)}

@@ -226,6 +226,8 @@ def _said(
     the latter is no wider than the two gaps' own intervals added, whatever they have in common.
     """
     for each in (entry.rows[dimension] for entry in pair):
+        if not each["verdict"]:
+            return CANNOT_TELL, f"{each['folder']}: the model was given no group's identity, so there is no δ"
         if each["verdict"] == "absent":
             return CANNOT_TELL, f"{each['folder']}: {each['verdict_words']}"
         if each["manipulation"] == "not shown":

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
 
+from audit.report.disparities import DISPARITY_MEANING
 from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
 from audit.report.page import render_page
 from audit.report.table_layout import ends, named
@@ -41,6 +42,14 @@ VERDICTS: Final = {
     "absent": "no verdict",
 }
 """Kinds of verdicts, in the words of the filter."""
+LESS: Final = {
+    "gap": "a group gets less or more",
+    "within": "a group gets less or more, by less than the margin",
+    "none": "no group differs by the margin",
+    "undecided": "undecided",
+    "absent": "no answer",
+}
+"""Kinds of answers to who gets less."""
 _CONTROLS: Final = {
     "echo_free": "pairs without a word in common",
     "placebo": "compared with invented groups",
@@ -89,11 +98,12 @@ class MadeOfRuns:
 
 @dataclass(frozen=True)
 class IndexCell:
-    """A cell of a table: its content, its sort key, and whether it holds words."""
+    """A cell of a table: its content, its sort key, whether it holds words, and of a verdict its kind."""
 
     shown: str
     by: str
     words: bool = False
+    kind: str = ""  # CSS class of a verdict or an answer
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,7 @@ def render_index(
         mark=Markup(MARK),
         name=name,
         meaning=MEANING,
+        disparity_meaning=DISPARITY_MEANING,
         summary=_summary(n_runs, with_gap, len(groups), without, unread),
         groups=[_shown(group) for group in groups],
         several_groups=len(groups) > 1,
@@ -155,14 +166,15 @@ def _summary(
         parts.append(f"{len(without)} without a gap to show")
     if unread:
         parts.append(f"{plural(len(unread), 'folder')} could not be read")
-    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{_verdicts(with_gap)}"
+    told = _counted("Verdicts", "verdict", VERDICTS, with_gap) + _counted("Who gets less", "less", LESS, with_gap)
+    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{told}"
 
 
-def _verdicts(rows: Sequence[PlacedRow]) -> str:
-    """Count the gaps of each verdict."""
-    counted = Counter(str(row["verdict"]) for row in rows)
-    told = [f"{VERDICTS[kind]} ({counted[kind]})" for kind in VERDICTS if counted[kind]]
-    return f" Verdicts: {', '.join(told)}." if told else ""
+def _counted(head: str, column: str, words: Mapping[str, str], rows: Sequence[PlacedRow]) -> str:
+    """Count the gaps of each verdict, or answer."""
+    counted = Counter(str(row[column]) for row in rows)
+    told = [f"{words[kind]} ({counted[kind]})" for kind in words if counted[kind]]
+    return f" {head}: {', '.join(told)}." if told else ""
 
 
 def _by_chance(rows: Sequence[PlacedRow]) -> str:
@@ -237,8 +249,15 @@ def _columns(rows: Sequence[PlacedRow]) -> list[_Column]:
         *([_Column("server", _name("server"))] if served else []),
         _Column(f"δ ({unit})" if len(unit) <= _SHORT else "δ", _delta, "number"),
         _Column(f"{one_level} interval".strip(), lambda row: _interval(row, one_level), "number"),
-        _Column("verdict", lambda row: _words(row["verdict_words"] or MISSING), "long"),
-        _Column("group or words?", lambda row: _words(_CONTROLS[row["control"]])),
+        _Column("verdict", lambda row: _words(row["verdict_words"] or MISSING, row["verdict"]), "long"),
+        _Column("who gets less?", lambda row: _words(row["less_words"] or MISSING, row["less"]), "long"),
+        _Column(f"D ({unit})" if len(unit) <= _SHORT else "D", _disparity, "number"),
+        _Column(
+            f"{one_level} interval of D".strip(),
+            lambda row: _interval(row, one_level, "disparity_low", "disparity_high"),
+            "number",
+        ),
+        _Column("group or words?", lambda row: _words(_CONTROLS.get(row["control"], MISSING))),
         _Column("checks and limits", lambda row: _words("; ".join(_checks(row)) or MISSING), "long"),
         _Column("missing", _missing, "number"),
         _Column("narratives", lambda row: _number(row, "n_narratives", count), "number"),
@@ -253,8 +272,8 @@ def _name(column: str) -> Callable[[PlacedRow], IndexCell]:
     return lambda row: IndexCell(named(row[column]) if row[column] else MISSING, str(row[column]), words=True)
 
 
-def _words(text: str) -> IndexCell:
-    return IndexCell(text, text, words=True)
+def _words(text: str, kind: str = "") -> IndexCell:
+    return IndexCell(text, text, words=True, kind=kind)
 
 
 def _number(row: PlacedRow, column: str, write: Callable[[float], str]) -> IndexCell:
@@ -266,11 +285,20 @@ def _delta(row: PlacedRow) -> IndexCell:
     return _number(row, "delta", points if row["unit"] == "points" else rounded(row))
 
 
-def _interval(row: PlacedRow, level: str) -> IndexCell:
-    shown = show_interval(row) if row["unit"] == "points" else show_rounded_interval(row)
-    if not level and math.isfinite(row.number("ci_low")):
+def _disparity(row: PlacedRow) -> IndexCell:
+    """Show the disparity of the group that is lower or higher, or the farthest, with its name."""
+    number = row.number("disparity")
+    if not math.isfinite(number):
+        return IndexCell(MISSING, "")
+    write = points if row["unit"] == "points" else rounded(row, "disparity_low", "disparity_high")
+    return IndexCell(Markup("{} ({})").format(show(row, "disparity", write), named(row["less_group"])), repr(number))
+
+
+def _interval(row: PlacedRow, level: str, low_end: str = "ci_low", high_end: str = "ci_high") -> IndexCell:
+    write = show_interval if row["unit"] == "points" else show_rounded_interval
+    low, shown = row.number(low_end), write(row, low_end, high_end)
+    if not level and math.isfinite(low):
         shown = Markup("{} ({})").format(shown, coverage(row.number("confidence")))
-    low = row.number("ci_low")
     return IndexCell(shown, repr(low) if math.isfinite(low) else "")
 
 

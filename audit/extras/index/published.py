@@ -16,9 +16,10 @@ import pandas as pd
 from audit.errors import StoreError, report_command
 from audit.extras.index.tables import INDEX
 from audit.report.dimensions import keys_of
+from audit.report.disparities import who_gets_less
 from audit.report.echo import control_of, controls_of_measures
 from audit.report.manifest import view_manifest
-from audit.report.numbers import rows_of
+from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
 from audit.report.sentences import LIMITS, answer
 from audit.report.verdicts import worded
@@ -31,12 +32,13 @@ from audit.runs.store import RunFolder
 from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, deciding
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
+from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import encodable, plural
-from audit.tables.gap import GAP
+from audit.tables.gap import GAP, NO_PERCEIVERS
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
-from audit.tasks.limits import limits_of_gap, limits_of_run, verdicts_as_they_hold
+from audit.tasks.limits import disparities_as_they_hold, limits_of_gap, limits_of_run, verdicts_as_they_hold
 from audit.tasks.publishing import PAGE
 from audit.tasks.registry import task_of
 from stimuli.files import read_file
@@ -47,9 +49,11 @@ NO_WORD_IN_COMMON: Final = "without a word in common"
 _READ: Final = (
     "verdicts", "judged", "odd_pairs", "gap", "cells", "outcomes", "modes", "families", "heterogeneity", "sensitivity",
     "controls", "missing", "leave_one_out", "equivalence", "power", "manipulation", "variances",
+    "disparity",
 )  # fmt: skip
 """Tables of a run of ratings from which a verdict and its limits follow."""
-_READ_OF_REPLIES: Final = ("verdicts", "measures", "gap", "controls")
+_READ_OF_REPLIES: Final = ("verdicts", "measures", "gap", "controls", "disparity")
+_EARLIER: Final = "not known: an earlier version analysed this run"
 
 
 def gap_rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
@@ -73,7 +77,8 @@ def gap_rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         return
     _check_generation(folder, manifest, again)
     tables = {each: _table(folder, described[each], again) for each in needed}
-    made = list(_of_ratings(manifest, tables) if needed is _READ else _of_measures(manifest, tables))
+    less = _WhoGetsLess(manifest, tables["disparity"], is_known=_answers_who_gets_less(folder))
+    made = list(_of_ratings(manifest, tables, less) if needed is _READ else _of_measures(manifest, tables, less))
     if not made:
         yield known | {"state": "no_gap", "reason": "its tables have no gap"}
     yield from (known | row for row in made)
@@ -122,10 +127,55 @@ def _table(folder: Path, described: Table, again: str) -> pd.DataFrame:
         raise StoreError(f"{path} cannot be read ({str(error).splitlines()[0]}); {again} makes it again") from error
 
 
+def _answers_who_gets_less(folder: Path) -> bool:
+    """Whether the analysis knew disparities; their table has no file if fewer than two groups were compared."""
+    if DISPARITY.place(folder / "tables").is_file():
+        return True
+    dictionary = folder / "tables" / "dictionary.csv"
+    if not dictionary.is_file():
+        return False
+    try:
+        return bool((read_table(dictionary, None)["table"] == DISPARITY.name).any())
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+class _WhoGetsLess:
+    """Who gets less in a run, by outcome, dimension and variant: what it has stored, in the words of its page."""
+
+    def __init__(self, manifest: Manifest, disparity: pd.DataFrame, *, is_known: bool) -> None:
+        self.is_known, self.confidence = is_known, manifest.statistics.confidence
+        # An earlier version had fewer columns.
+        texts = {
+            name: disparity[name].astype(object).where(disparity[name].notna(), "")
+            for name, column in DISPARITY.items() if column.type.plain == "text"
+        }  # fmt: skip
+        table = disparity.assign(**texts, headline=disparity["headline"].map(_is_true).astype(bool))
+        self.own: dict[tuple[str, str, str], list[PlacedRow]] = {}
+        for row in rows_of(disparities_as_they_hold(table, manifest), DISPARITY.name):
+            self.own.setdefault((str(row["outcome"]), str(row["dimension"]), str(row["variant"])), []).append(row)
+
+    def of(self, outcome: str, dimension: str, variant: str, *, alone: bool = False) -> dict[str, Any]:
+        """Return the columns that say who gets less; ``alone`` if the model was given no group's identity."""
+        blank = dict.fromkeys(("verdict", "verdict_words", "control", "control_words"), "") if alone else {}
+        if not self.is_known:
+            return blank | {"less_words": _EARLIER}
+        rows = self.own.get((outcome, dimension, variant), [])
+        found = who_gets_less(rows, confidence=self.confidence, of="rated" if outcome == "intensity" else "")
+        known: dict[str, Any] = blank | {"less": found.kind, "less_words": str(found.words.striptags())}
+        if found.row is None or not found.number:
+            return known
+        columns = {"disparity": "disparity", "disparity_low": "ci_low", "disparity_high": "ci_high"}
+        if alone:
+            columns |= {name: name for name in ("n_narratives", "n_answers")}
+        numbers = {name: found.row.number(column) for name, column in columns.items()}
+        return known | {"less_group": str(found.row["group"])} | numbers
+
+
 # --- Ratings ---------------------------------------------------------------------------------------------------------
 
 
-def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[dict[str, Any]]:
+def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame], less: _WhoGetsLess) -> Iterator[dict[str, Any]]:
     try:
         view = view_manifest(manifest)
     except ManifestError as error:
@@ -170,6 +220,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Itera
             "manipulation": _manipulation(known["manipulation"]),
             "limits": "; ".join(LIMITS[code][0] for code in LIMITS if code in (*on_run, *on_gap)),
             "pairs": NO_WORD_IN_COMMON if found.control_kind == "echo_free" else ALL_PAIRS,
+            **less.of("intensity", *key, alone=row.get("note") == NO_PERCEIVERS),
             **_asked(manifest, choices),
         }
 
@@ -200,7 +251,9 @@ def _manipulation(table: pd.DataFrame) -> str:
 # --- Measures of texts -----------------------------------------------------------------------------------------------
 
 
-def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iterator[dict[str, Any]]:
+def _of_measures(
+    manifest: Manifest, tables: Mapping[str, pd.DataFrame], less: _WhoGetsLess
+) -> Iterator[dict[str, Any]]:
     gap = tables["gap"]
     units = {str(row["measure"]): row for row in tables["measures"].to_dict("records")}
     rows = gap.loc[gap["headline"].map(_is_true) & (gap["scope"] == "narratives") & (gap["dimension"] != OVERALL)]
@@ -233,6 +286,7 @@ def _of_measures(manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Iter
             "manipulation": "",
             "limits": "; ".join(_limits_of_measures(manifest, row, verdict)),
             "pairs": NO_WORD_IN_COMMON if control.kind == "echo_free" else ALL_PAIRS,
+            **less.of(measure, str(row["dimension"]), str(row["variant"]), alone=row["note"] == NO_PERCEIVERS),
             **_asked(manifest, choices),
             "scale": "",
             "elicitation": _writing(manifest),

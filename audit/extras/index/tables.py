@@ -45,10 +45,24 @@ INDEX: Final = Table(
         "margin": in_row_unit("gap that the run counts as too small to matter; missing without one"),
         "verdict": text(
             "of the run's page: gap, within (a gap smaller than the margin), none (no gap larger than it, in no part "
-            "either), average (none larger than it on average), undecided or absent; empty of a measure, of which "
-            "pages give none"
+            "either), average (none larger than it on average), undecided or absent; empty where the model was "
+            "given no group's identity, so that there is no δ"
         ),
         "verdict_words": text("the same as the run's page says it"),
+        "less": text(
+            "who gets less, whoever speaks, by the run's page: gap (a group is lower or higher), within (by less than "
+            "the margin), none (no group differs by the margin), undecided or absent (no answer); empty of a run that "
+            "an earlier version analysed"
+        ),
+        "less_words": text("the same in words"),
+        "less_group": text(
+            "the group that disparity is of: of those that are lower or higher, or of all, the farthest"
+        ),
+        "disparity": in_row_unit("how much lower or higher that group is than the others, in unit"),
+        "disparity_low": in_row_unit(
+            "lower end of its confidence interval, in unit; not corrected for there being several groups"
+        ),
+        "disparity_high": in_row_unit("upper end of the same"),
         "control": text(
             "group or words: echo_free (the gap is of pairs without a word in common), placebo (compared with invented "
             "groups) or none"
@@ -58,8 +72,8 @@ INDEX: Final = Table(
             "passed, failed, not shown or not made: whether ratings follow what is told; empty of a measure"
         ),
         "limits": text("what keeps the gap from carrying a claim, by the names of the run's page"),
-        "n_narratives": count("narratives that the gap is of"),
-        "n_answers": count("ratings or replies that the gap is of"),
+        "n_narratives": count("narratives that the gap is of; without a gap, the disparity"),
+        "n_answers": count("ratings or replies that the gap is of; without a gap, the disparity"),
         "n_missing": count("prompts between the dimension's identities without one"),
         "missing_share": share("n_missing over all such prompts; missing where their number was not published"),
         "scale": RUNS["scale"],

@@ -76,6 +76,7 @@ def _made_again(path: Path, manifest: ComparisonManifest, say: Say) -> Iterator[
                 out=Path(scratch) / "comparison",
                 reports_dir=Path(scratch),
                 settings=settings if isinstance(settings, Mapping) else {},
+                series=manifest.content.get("series"),
                 command=manifest.command,
                 left_out=[str(each) for each in manifest.content.get("left_out") or ()],
                 say=lambda line: None,
