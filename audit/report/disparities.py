@@ -7,32 +7,51 @@ another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
 from audit.report.verdicts import REASONS
 from audit.tables.disparity import deciding_view
-from audit.tables.formatting import bare_p, brief, count, coverage, listed, p_value, rate, unsigned
+from audit.tables.formatting import (
+    bare_p,
+    brief,
+    count,
+    coverage,
+    dimension_title,
+    listed,
+    p_value,
+    printable,
+    rate,
+    unsigned,
+)
 
 _NOTHING: Final = Markup("")
 DISPARITY_MEANING: Final = Markup(
     "<strong>The disparity D</strong> of a group: how much lower (−) or higher (+) it is rated than the other groups, "
     "whoever speaks. δ cannot show this: what every speaker does alike is removed from it."
 )
+DISPARITY_IN_SHORT: Final = Markup(
+    "<strong>The disparity D</strong>: how much lower (−) or higher (+) a group is rated than the other groups"
+)
+"""The meaning of D before the first number, without a full stop."""
 _REASONS: Final = REASONS | {
+    "no_interval": "every narrative gives the same difference, so there is no interval",
     "margin_open": "the intervals reach beyond the margin",
     "not_corrected": "no difference remains after correction for the number of groups",
     "one_term": "one term per group cannot tell a group from its word",
     "same_stem": "the terms of a group share a stem, so they cannot tell a group from its word",
     "stems_not_stated": "it is not stated which terms share a stem, so a group cannot be told from its words",
     "intersection": "groups of an intersection share their words",
-    "terms_differ": "the terms of a group differ as much as groups do",
+    "terms_differ": "the terms of a group differ as much as groups do, or one of them alone makes the difference",
     "invented_as_large": "labels of invented groups differ as much",
-    "bystander": "it differs only because another group does",
+    "bystander": "it differs only because other groups do",
+    "any_label": "any label may be rated so beside “a person”: no invented groups were asked about",
+    "one_perceiver": "not shown without one of the personas",
     "these_wordings": "not shown for other wordings of the prompt",
     "two_groups": "of two groups one is lower just as the other is higher",
     "missing": "missing ratings could change the answer",
@@ -76,6 +95,7 @@ _WHOEVER: Final = {
     "baseline": "than “a person”",
 }
 """How each view qualifies an answer."""
+_FOUND: Final = ("lower", "higher")
 _NAMED: Final = 3
 
 
@@ -125,8 +145,8 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
     codes = {str(row["code"]) for row in heads}
     far = sorted(heads, key=lambda row: -_size(row))
     row = far[0]
-    known = _told_of(row, confidence=confidence)
-    found = tuple(each for each in far if each["code"] in ("lower", "higher"))
+    known = _told_of(row, confidence=confidence, n_groups=len(heads))
+    found = tuple(each for each in far if each["code"] in _FOUND)
     if found:
         return _of_found(found, confidence=confidence, of=of)
     if codes <= {"no_verdict", "no_estimate"}:
@@ -146,6 +166,25 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
         return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(undecided))
     words = Markup("No group is shown to be {} lower or higher than the others").format(of)
     return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(heads))
+
+
+def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:
+    """Yield lines for a terminal on who is rated lower, and what to do next, for each dimension and variant."""
+    by_place: dict[tuple[str, str], list[PlacedRow]] = {}
+    for row in rows_of(disparity, "disparity"):
+        if row["outcome"] == "intensity":
+            by_place.setdefault((str(row["dimension"]), str(row["variant"])), []).append(row)
+    for (dimension, variant), rows in by_place.items():
+        if not deciding_rows(rows):
+            continue
+        found = who_gets_less(rows, confidence=confidence)
+        said = f"who gets less? {dimension_title(dimension)} ({printable(brief(variant))}): {found.words.striptags()}."
+        if found.number:
+            number = Markup("{} points ({}; {})").format(found.number, found.spread, found.facts)
+            said += f" {number.striptags()}."
+        yield said
+        if found.step:
+            yield f"  next: {found.step}"
 
 
 def is_lower(row: PlacedRow) -> bool:
@@ -172,7 +211,9 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
             verb = Markup("is" if len(own) == 1 else "are") + Markup(" ") + of if not parts else Markup("")
             parts.append(Markup(" ").join(filter(None, (_names(own), verb, Markup(code)))))
     view = str(found[0]["view"])
-    words = Markup(" and ").join(parts) + Markup(" than the others, {}").format(_WHOEVER[view])
+    alone = any("one_perceiver" in limits_of_row(each) for each in found)
+    whoever = "on average over the personas asked" if alone else _WHOEVER[view]
+    words = Markup(" and ").join(parts) + Markup(" than the others, {}").format(whoever)
     if all(each["claim"] == "words" for each in found):
         words += Markup(", in these words")
     elif any(each["claim"] == "words" for each in found):
@@ -183,6 +224,8 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
         words += Markup(", by {} than {} points").format(by, show(found[0], "margin", unsigned))
     if any("these_wordings" in str(each["limits"]) for each in found):
         words += Markup("; not shown for other wordings")
+    if alone:
+        words += Markup("; not shown without one of these personas")
     first = next((each for each in found if is_lower(each)), found[0])
     kind = "within" if sizes == {"smaller"} else "gap"
     return DisparitySentence(
@@ -190,15 +233,19 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
     )
 
 
-def _told_of(row: PlacedRow, *, confidence: float) -> tuple[Markup, Markup, Markup, Markup]:
-    """Return number, interval, p and size of one group."""
+def _told_of(row: PlacedRow, *, confidence: float, n_groups: int = 0) -> tuple[Markup, Markup, Markup, Markup]:
+    """Return number, interval, p and size of one group; with ``n_groups`` without its name.
+
+    Of groups that were not found to differ one is the farthest by chance: naming it would suggest a finding.
+    """
     if not math.isfinite(row.number("ci_low")):
         return Markup(""), Markup(""), Markup(""), Markup("")
     rated = row["unit"] == "points"
-    number = show(row, "disparity", rounded(row))
-    spread = Markup("<bdi>{}</bdi>; {} interval {}").format(
-        brief(str(row["group"])), coverage(confidence), show_interval(row) if rated else show_rounded_interval(row)
-    )
+    number = show_gap(row, "disparity") if rated else show(row, "disparity", rounded(row))
+    spread = Markup("{}; {} interval {}").format(
+        f"the farthest of {n_groups} groups" if n_groups else Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))),
+        coverage(confidence), show_interval(row) if rated else show_rounded_interval(row),
+    )  # fmt: skip
     facts = Markup("{}, corrected for {} tests: {}").format(
         show(row, "p", p_value), show(row, "family_size", count), show(row, "p_adjusted", bare_p)
     )
@@ -250,11 +297,31 @@ def limits_of_row(row: PlacedRow) -> tuple[str, ...]:
 
 def _because(rows: Sequence[PlacedRow]) -> str:
     """Say why groups are undecided, each reason once."""
-    codes = dict.fromkeys(code for row in rows for code in limits_of_row(row))
-    telling = [code for code in codes if code in _BLOCKING] or list(codes)
+    return listed([_REASONS.get(code, code) for code in _telling(rows)])
+
+
+def _telling(rows: Sequence[PlacedRow]) -> list[str]:
+    """Return the codes that say why there is no answer; else all of them."""
+    codes = list(dict.fromkeys(code for row in rows for code in limits_of_row(row)))
     if any(row["code"] == "no_verdict" for row in rows):
-        telling = list(codes)[:1]  # what allows no verdict comes first
-    return listed([_REASONS.get(code, code) for code in telling])
+        return codes[:1]  # what allows no verdict comes first
+    if any(row["code"] in ("lower", "higher") for row in rows):
+        return codes
+    return [code for code in codes if code in _BLOCKING] or codes
+
+
+def answer_in_words(row: PlacedRow) -> Markup:
+    """Say in short what is decided about one group; empty for a row that decides nothing."""
+    code = str(row["code"])
+    if code == "within":
+        return Markup("within {} points").format(show(row, "margin", unsigned))
+    if code not in _FOUND:
+        return Markup(code.replace("_", " "))
+    words = Markup(f"{code}, in these words" if row["claim"] == "words" else code)
+    if row["size"]:
+        by = "more" if row["size"] == "beyond" else "less"
+        words += Markup(", by {} than {} points").format(by, show(row, "margin", unsigned))
+    return words
 
 
 def limit_in_words(code: str) -> str:
@@ -262,6 +329,10 @@ def limit_in_words(code: str) -> str:
     return _REASONS.get(code, code)
 
 
-def _step(rows: Sequence[PlacedRow]) -> str:
-    codes = {code for row in rows for code in limits_of_row(row)}
+def step_for(codes: Collection[str]) -> str:
+    """Say what to do about codes of ``limits``; empty if nothing helps."""
     return next((step for code, step in _STEPS if code in codes), "")
+
+
+def _step(rows: Sequence[PlacedRow]) -> str:
+    return step_for(_telling(rows))

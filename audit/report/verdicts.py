@@ -69,7 +69,7 @@ _STEPS: Final = {
     "this model cannot be judged.",
     "other_terms": "Run again with other terms for the same groups: the result depends on the words.",
     "ask_again": "Run again in a new folder.",
-    "disparity": "See tables/disparity.csv: it tells which groups get less than others.",
+    "disparity": "See which groups get less than others (the disparity D).",
 }
 _OF_MEASURES: Final = {
     "nothing_rated": "no text has a score",
