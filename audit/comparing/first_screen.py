@@ -407,6 +407,7 @@ def summary_of_changes(
     *,
     words: TaskWords,
     confidence: float,
+    less: str = "",  # which groups get less or more than in the reference
 ) -> Summary:
     """Write the first screen of a comparison of replies.
 
@@ -460,7 +461,11 @@ def summary_of_changes(
             plural(len(runs), "run"), words.to.format(words.about[1]), say_differences(runs)
         ),
         findings,
-        [("How big", size), ("How it varies", Markup("{}{}.").format(named, rest) if found else none)],
+        [
+            ("How big", size),
+            ("How it varies", Markup("{}{}.").format(named, rest) if found else none),
+            ("Who gets less?", less),
+        ],
         not_concluded=[
             "that a δ nearer to 0 is less bias",
             *(["that an undecided measure is unchanged"] if len(found) < len(tested) else []),

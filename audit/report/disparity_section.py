@@ -69,7 +69,7 @@ def disparity_section(
         Paragraph(found.words + Markup("."), "lead"),
         paragraph(_number(found, own)),
         paragraph(Markup(" ").join(filter(None, (found.bound, found.step))), "small"),
-        Paragraph(DISPARITY_MEANING, "small"),
+        None if measure else Paragraph(DISPARITY_MEANING, "small"),  # of measures it stands once
         figure,
         section(
             "The groups, their terms, and other views", paragraph(_tested(rows), "small"),
@@ -89,8 +89,7 @@ def _number(found: DisparitySentence, own: Results) -> Markup:
     row = found.row
     if row is None or not found.number:
         return Markup("")
-    unit = " points" if row["unit"] == "points" else ""
-    said = Markup("D = {}{} ({}; {}).").format(found.number, unit, found.spread, found.facts)
+    said = Markup("D = {} {} ({}; {}).").format(found.number, row["unit"], found.spread, found.facts)
     size = size_of_disparity(found, own)
     return said + (Markup(" That is {}.").format(size) if size else "")
 
@@ -136,8 +135,8 @@ def _tables(
         lay(
             f"each group against the others, {_VIEWS[view]}: D and what it shows. The corrected p is for all groups",
             group, ShownColumn("answer", answer_in_words, words=True), "disparity", "ci_low", "p_adjusted",
-            IfKnown("percent_of_scale"), ("share_lower", "lower in"), "n_narratives", speaks_of,
-            ShownColumn("what limits it", _limits, words=True),
+            IfKnown("percent_of_scale"), IfKnown("disparity_sd"), ("share_lower", "lower in"), "n_narratives",
+            speaks_of, ShownColumn("what limits it", _limits, words=True),
             of=lowest_first(decided),
         ),
         lay(
@@ -178,4 +177,4 @@ def _of(rows: Sequence[PlacedRow], **values: object) -> list[PlacedRow]:
 
 
 def _limits(row: PlacedRow) -> str:
-    return listed([limit_in_words(code) for code in limits_of_row(row)])
+    return listed([limit_in_words(code, row) for code in limits_of_row(row)])

@@ -27,6 +27,9 @@ NO_LARGER: Final = "that the gap between groups is no larger (repeated words can
 NOT_IN_ITSELF: Final = "that the gap itself is no larger (the gap of invented groups is subtracted)"
 THESE_WORDS: Final = "that other groups, or other words for these groups, show the same"
 EVERY_PART: Final = "that this holds for every emotion and group"
+SIDE: Final = ": whose side?"
+LESS: Final = ": who gets less?"
+"""What follows a dimension's name where a page answers both questions."""
 _FOUND: Final = ("gap", "within")
 
 

@@ -40,6 +40,7 @@ _HEADS: Final = {
     "disparity": "D",
     "n_answers": "ratings",
     "delta_sd": "δ in SD",
+    "disparity_sd": "D in SD",
     "percent_of_scale": "% of scale",
     "d_z": Markup("d<sub>z</sub>"),
     "p_adjusted": "corrected p",

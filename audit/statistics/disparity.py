@@ -101,9 +101,10 @@ def disparity_rows_and_gaps(
     scales: Mapping[str, tuple[float, float]],
     settings: AnalysisSettings,
     repetition: Repetition | None = None,
+    n_outcomes: int = 1,  # outcomes that are looked at together, such as the measures of replies
 ) -> tuple[list[dict[str, Any]], list[DecidedGap]]:
     """Return both :func:`disparity_rows` and :func:`disparity_gaps`, estimated once."""
-    made = list(_estimated(found, scales, settings, repetition or Repetition(), 1))
+    made = list(_estimated(found, scales, settings, repetition or Repetition(), n_outcomes))
     return [row for plan, each in made for row in _rows_of(plan, each)], list(_deciding(made))
 
 

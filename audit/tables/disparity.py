@@ -67,6 +67,12 @@ DISPARITY: Final = Table(
         ),
         "eq_high": in_row_unit("upper end of the same", lengths=1),
         "percent_of_scale": percent("disparity in % of the scale's length; missing without a scale"),
+        "disparity_sd": number(
+            "of a measure of replies, disparity over the measure's standard deviation among scored replies; no unit",
+            before=math.nan,
+        ),
+        "sd_ci_low": number("ci_low over the same standard deviation, which is taken as known", before=math.nan),
+        "sd_ci_high": number("ci_high over the same", before=math.nan),
         "d_z": number("disparity over the standard deviation of the narratives' own; no unit"),
         "share_lower": share(
             "share of narratives in which the group is rated lower than the others, by the narrative's own ratings"

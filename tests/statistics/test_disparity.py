@@ -670,3 +670,13 @@ def test_labels_of_invented_groups_are_paired_too():
     assert run["A"].made.se == pytest.approx((2.5 / 3 * 4 / 3) ** 0.5, abs=0.2)
     assert {each.decided for each in beside(run, same).values()} == {"within"}
     assert beside(gaps(62, np.array([-20.0, 0, 0, 0])), run)["A"].decided == "beyond"
+
+
+@pytest.mark.simulation
+def test_a_group_at_the_margin_is_hardly_ever_said_to_lie_within_it_or_beyond(benchmark):
+    n = 40
+    found = benchmark.errors(benchmark.CASES[5], datasets=n, seed=2, margin=20.0)
+    most = 5 + 3 * 100 * (0.05 * 0.95 / n) ** 0.5
+    assert found["within"] < most
+    assert found["beyond"] < most
+    assert found["found"] > 90

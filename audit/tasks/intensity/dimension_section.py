@@ -25,12 +25,13 @@ from audit.report.refusals import RefusalGap, say_refusal_gap
 from audit.report.results import Results
 from audit.report.section import Block, Captioned, Card, Note, Paragraph, Section, paragraph, present, section
 from audit.report.sentences import WordedResult, answer
+from audit.report.summary import LESS, SIDE
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
 from audit.tables.formatting import points
 from audit.tables.shared import OVERALL
 from audit.tasks.intensity import dimension_tables
-from audit.tasks.intensity.first_screen import LESS, SIDE, FirstScreenGap
+from audit.tasks.intensity.first_screen import FirstScreenGap
 
 FIGURES: Final = {
     "interaction": (

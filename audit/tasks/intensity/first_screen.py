@@ -19,11 +19,13 @@ from audit.report.sentences import WordedResult
 from audit.report.summary import (
     CHANGED,
     EVERY_PART,
+    LESS,
     NO_GAP,
     NO_GAP_NONE_LESS,
     NO_GROUPS,
     NONE_LESS,
     NOT_THE_GROUPS,
+    SIDE,
     WORDS_DIFFER,
     ShortAnswer,
     Summary,
@@ -49,9 +51,6 @@ _COVERED_BY_D: Final = {
     "narratives_and_labels": "narratives like these, beyond what the words for groups differ by",
 }
 """The same of D, by the scope of the row that decides."""
-SIDE: Final = ": whose side?"
-LESS: Final = ": who gets less?"
-"""What follows a dimension's name where a page answers both questions."""
 _OUTSIDE: Final = "outside"
 _NOTHING: Final = Markup("")
 _OPEN: Final = frozenset({"absent", "undecided"})
