@@ -30,6 +30,7 @@ _NAN: Final = float("nan")
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _SILENT: Final = ("no_verdict", "no_estimate")
 """Codes of answers that say nothing about a group."""
+_ONE_OF_ITS_TERMS: Final = "terms_differ"
 OTHER_GROUPS: Final = "the two compare it with different groups"
 OTHER_VIEWS: Final = "one is over all perceivers, the other is not: what differs may be that"
 
@@ -317,21 +318,31 @@ def _answer(of: _Changed, p_adjusted: float, p_beside: float, *, alpha: float) -
     if change is None or not change.se > 0:
         return _said("no_estimate")
     back = [code for side in of.sides for code in side.gap.held_back]
-    words = [code for side in of.sides for code in side.gap.unproven]
+    words = [code for side in of.sides for code in side.gap.unproven if code != _ONE_OF_ITS_TERMS]
     if not p_adjusted <= alpha:
         limits = [*back, *words, *(["not_corrected"] if change.p <= alpha else [])]
         return _said("undecided" if back else "not_shown", limits)
     against = list(_speaks_against(of, change))
-    bystander = of.beside is not None and not (p_beside <= alpha and _on_side(of.beside, change.delta))
-    limits = [*back, *against, *(["bystander"] if bystander else []), *words]
+    others: list[str] = []  # it is not the group that differs, but others or one of its terms
+    if of.beside is not None and not (p_beside <= alpha and _on_side(of.beside, change.delta)):
+        others.append("bystander")
+    if _ONE_OF_ITS_TERMS in _farther(of).gap.unproven:
+        others.append(_ONE_OF_ITS_TERMS)
+    limits = [*back, *against, *others, *words]
     if back or against:
         return _said("undecided", limits)
-    if bystander:
+    if others:
         return _said("not_shown", limits)
-    claim = "words" if any(side.gap.scope == "pairs" for side in of.sides) else "group"
+    claim = "words" if words else "group"
     if of.row["n_groups"] == 2:
         limits.append("two_groups")
     return _said("lower" if change.delta < 0 else "higher", limits, claim=claim)
+
+
+def _farther(of: _Changed) -> _Side:
+    """Return the run in which the group lies farther from the others: what it shows makes the change."""
+    first, second = (abs(of.row[f"disparity_{name}"]) for name in ("first", "second"))
+    return of.sides[0] if first >= second else of.sides[1]
 
 
 def _said(code: str, limits: Sequence[str] = (), *, claim: str = "") -> dict[str, str]:
