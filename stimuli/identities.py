@@ -353,6 +353,22 @@ def packaged_terms() -> dict[str, frozenset[str]]:
     return found
 
 
+def pack_terms() -> dict[str, dict[str, str]]:
+    """Return the terms of each of :func:`packs` and how each tells its group, with the unspecified identity's.
+
+    Examples
+    --------
+    >>> pack_terms()["gender"]["a person named Jennifer"]
+    'name'
+    """
+    found = {}
+    for name in packs():
+        pack = _pack(name)
+        groups = (pack.perceiver_groups | pack.experiencer_groups).values()
+        found[name] = {pack.unspecified: "label"} | {each.term: each.cue for group in groups for each in group.terms}
+    return found
+
+
 def _parse(content: object, *, place: str, path: Path | None = None) -> dict[str, _Dimension]:
     """Return the dimensions that a mapping says; ``path`` is the user's file that it is of, whose lines are named."""
     if not isinstance(content, dict) or not content:

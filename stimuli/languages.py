@@ -21,7 +21,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain
 from stimuli.files import read_file
-from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity, packaged_terms
+from stimuli.identities import CASES, NO_PERSONA, Dimension, Identity, pack_terms, packaged_terms
 from stimuli.narratives import EmotionWords, Narrative, Narratives, hash_of
 from stimuli.prompts import SCALE_FIELDS, VALUE_NAMES, PromptVariant, Scale, in_any_case
 from stimuli.strict import StrictModel
@@ -278,7 +278,7 @@ class LanguagePack:
                     + (
                         "of invented groups it has the first term: stimuli.placebo_terms=1"
                         if dimension.placebo
-                        else f"it has those of stimuli.identities={self._studies()}, without intersections"
+                        else f"it has those of {self._identities()}; none of intersections"
                     )
                 )
             sides.append(tuple(map(self.identity, identities)))
@@ -352,8 +352,22 @@ class LanguagePack:
     def _lacks(self, what: str) -> str:
         return f"the language pack {self.code} has no {self.name} {what}"
 
-    def _studies(self) -> str:
-        return ", ".join(name for name, terms in packaged_terms().items() if terms <= self._content.terms.keys())
+    def _identities(self) -> str:
+        """Say whose identities the pack words: studies, and dimensions that have a file of their own."""
+        known, packs = self._content.terms.keys(), pack_terms()
+        studies = [name for name, terms in packaged_terms().items() if terms <= known]
+        whole = [name for name, terms in packs.items() if terms.keys() <= known]
+        labels = [
+            name
+            for name, terms in packs.items()
+            if name not in whole and all(each in known for each, cue in terms.items() if cue == "label")
+        ]
+        told = [
+            f"stimuli.identities={', '.join(studies)}" if studies else "",
+            f"dimensions=[{', '.join(whole)}]" if whole else "",
+            f"dimensions=[{', '.join(labels)}] with stimuli.cues=[label]" if labels else "",
+        ]
+        return "; ".join(filter(None, told)) or "none"
 
 
 def mark_of(text: str) -> str:

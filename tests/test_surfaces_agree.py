@@ -29,12 +29,16 @@ from audit.extras.exchange.paper.methods import methods
 from audit.extras.exchange.paper.text import as_plain
 from audit.extras.gate.judge import gate_run
 from audit.extras.index.published import gap_rows_of_run
+from audit.report.disparities import who_gets_less
 from audit.report.numbers import rows_of
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.report.verdicts import worded
+from audit.runs.csv_tables import read_table
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.disparity import DISPARITY
 from audit.tables.ratings import MANIPULATED
+from audit.tasks.intensity.first_screen import LESS, SIDE
 from audit.tasks.intensity.publish import publish_ratings
 
 LENGTH = 100.0
@@ -197,10 +201,14 @@ def numbers_at(text: str, table: str, line: int) -> dict[str, list[float]]:
     return found
 
 
-def blocks(page: str, kind: str, title: str) -> list[str]:
-    """Return what the page's findings or answers say of a title, but for refusals."""
+def blocks(page: str, kind: str, title: str, *tails: str) -> list[str]:
+    """Return what the page's findings or answers say of a title, but for refusals and for who gets less."""
     pattern = rf'<(div|article) class="{kind}[^"]*">\s*<h3>(.*?)</h3>(.*?)</\1>'
-    return [whole for _, heading, whole in re.findall(pattern, page, re.S) if plain(heading) == title]
+    return [
+        whole
+        for _, heading, whole in re.findall(pattern, page, re.S)
+        if plain(heading) in {f"{title}{tail}" for tail in tails or ("", SIDE)}
+    ]
 
 
 def claims(text: str) -> str:
@@ -221,6 +229,7 @@ def check_run(run: Path, case: Case) -> None:
     for row in rows.values():
         check_row(row, manifest)
     check_page(run, rows)
+    check_groups(run, manifest)
     check_api(run, table)
     check_index(run, rows)
     if case.status == "complete":
@@ -366,6 +375,23 @@ def left_open(claims: list[Claim], rows) -> set[str]:
     return {words for words, there in found.items() if there}
 
 
+def check_groups(run: Path, manifest) -> None:
+    """Who gets less: the page has the words and numbers of the rows that decide, and names no other group."""
+    page = (run / "report.html").read_text("utf-8")
+    path = run / "tables" / "disparity.csv"
+    rows = rows_of(read_table(path, DISPARITY), "disparity") if path.exists() else []
+    for name, variant in {(row["dimension"], row["variant"]): None for row in rows if row["headline"]}:
+        own = [row for row in rows if (row["dimension"], row["variant"]) == (name, variant)]
+        found = who_gets_less(own, confidence=manifest.statistics.confidence)
+        said = blocks(page, "answer", name, LESS)
+        assert said
+        for block in [*said, *blocks(page, "finding", name, LESS)]:
+            for words in re.findall(r'<p class="verdict">(.*?)</p>', block, re.S):
+                assert plain(words) == plain(found.words)
+            places = set(re.findall(r'data-at="disparity:(\d+):', block))
+            assert places <= {str(row.line) for row in own if row["headline"]}
+
+
 def check_page(run: Path, rows) -> None:
     """First screen and cards have the numbers and words of the deciding rows, and of no other."""
     page = (run / "report.html").read_text("utf-8")
@@ -396,7 +422,7 @@ def check_page(run: Path, rows) -> None:
         assert "between groups" not in said, said
     if len(dimensions) == 1:
         [name] = dimensions
-        of_size = re.search(r"How big: ([\d.]+)% of the scale", said)
+        of_size = re.search(r"[Tt]he gap is ([\d.]+)% of the scale", said)
         if of_size and math.isfinite(rows[name].number("ci_low")):
             assert float(of_size[1]) == pytest.approx(abs(rows[name].number("delta")), rel=0.02, abs=0.006)
     for margin in re.findall(r"No (?:average )?gap larger than ([\d.,]+) points", said):
@@ -488,17 +514,44 @@ def check_gate_of_parts(run: Path, rows, margin: float) -> None:
         if not own:
             continue
         by_kind = {each.held.gap.kind: each for each in own}
-        assert (by_kind["average"].verdict == "failed") == (
-            (row["code"], row["size"], row["claim"]) == ("gap", "beyond", "groups")
-        )
+        # The gate's family has who gets less, too, so that the page may name a gap that the gate leaves undecided.
+        named_beyond = (row["code"], row["size"], row["claim"]) == ("gap", "beyond", "groups")
+        assert by_kind["average"].verdict in (("failed", "undecided") if named_beyond else ("undecided", "passed"))
         parts = [each for each in own if each.held.gap.kind in ("emotion", "group")]
         if math.isfinite(row.number("se")) and row["code"] not in ("no_verdict", "no_estimate"):
-            for verdict, column in (("failed", "parts_beyond"), ("undecided", "parts_not_shown")):
-                members = {each.held.gap.member for each in parts if each.verdict == verdict}
-                named = row[column].split("; ") if isinstance(row[column], str) else []
-                assert members == {each for each in named if each}, column
-        if any(each.verdict == "failed" for each in own if each.held.gap.kind != "refusals"):
+            failed, undecided = (
+                {each.held.gap.member for each in parts if each.verdict == verdict}
+                for verdict in ("failed", "undecided")
+            )
+            beyond, not_shown = (
+                set(row[column].split("; ") if isinstance(row[column], str) else [])
+                for column in ("parts_beyond", "parts_not_shown")
+            )
+            assert failed <= beyond
+            assert undecided - beyond == not_shown
+            assert failed | undecided == beyond | not_shown
+        if any(each.verdict == "failed" for each in own if each.held.gap.kind not in ("refusals", "disparity")):
             assert (row["scope"], row["control"] != "none") == ("groups", True)
+    check_gate_of_groups(run, found)
+
+
+def check_gate_of_groups(run: Path, found) -> None:
+    """Of who gets less the gate fails only what the run's own table calls lower or higher, as a group and beyond."""
+    table = pd.read_csv(run / "tables" / "disparity.csv", keep_default_na=True)
+    heads = table[table["headline"].map(str) == "True"]
+    rows = {(row["dimension"], row["group"]): row for row in heads.to_dict("records") if row["view"] == "all"}
+    judged = {(each.held.gap.dimension, each.held.gap.member): each for each in found.rows
+              if each.held.gap.kind == "disparity"}  # fmt: skip
+    assert set(judged) == set(rows)
+    for key, each in judged.items():
+        row = rows[key]
+        if math.isfinite(row["se"]):
+            assert each.held.value == pytest.approx(row["disparity"])
+        if each.verdict == "failed":
+            way = "lower" if each.held.value < 0 else "higher"
+            assert (row["code"], row["claim"], row["size"]) == (way, "group", "beyond"), key
+        shown_within = row["code"] == "within" or row["size"] == "smaller"
+        assert (each.verdict == "passed") == shown_within, (key, each.reasons, row["code"], row["size"], row["limits"])
 
 
 def check_gate(run: Path, rows, case: Case) -> None:

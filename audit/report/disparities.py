@@ -7,7 +7,7 @@ another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,15 +44,18 @@ DISPARITY_IN_SHORT: Final = Markup(
 )
 """The meaning of D before the first number, without a full stop."""
 _REASONS: Final = REASONS | {
+    "no_interval": "every narrative gives the same difference, so there is no interval",
     "margin_open": "the intervals reach beyond the margin",
     "not_corrected": "no difference remains after correction for the number of groups",
     "one_term": "one term per group cannot tell a group from its word",
     "same_stem": "the terms of a group share a stem, so they cannot tell a group from its word",
     "stems_not_stated": "it is not stated which terms share a stem, so a group cannot be told from its words",
     "intersection": "groups of an intersection share their words",
-    "terms_differ": "the terms of a group differ as much as groups do",
+    "terms_differ": "the terms of a group differ as much as groups do, or one of them alone makes the difference",
     "invented_as_large": "labels of invented groups differ as much",
-    "bystander": "it differs only because another group does",
+    "bystander": "it differs only because other groups do",
+    "any_label": "any label may be rated so beside “a person”: no invented groups were asked about",
+    "one_perceiver": "not shown without one of the personas",
     "these_wordings": "not shown for other wordings of the prompt",
     "two_groups": "of two groups one is lower just as the other is higher",
     "missing": "missing ratings could change the answer",
@@ -233,7 +236,9 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
             verb = Markup("is" if len(own) == 1 else "are") + Markup(" ") + of if not parts else Markup("")
             parts.append(Markup(" ").join(filter(None, (_names(own), verb, Markup(code)))))
     view = str(found[0]["view"])
-    others = Markup("the others, {}").format(_WHOEVER[view]) if of else f"for the others, {_WHOEVER_WROTE[view]}"
+    alone = any("one_perceiver" in limits_of_row(each) for each in found)
+    whoever = "on average over the personas asked" if alone else (_WHOEVER if of else _WHOEVER_WROTE)[view]
+    others = Markup("the others, {}" if of else "for the others, {}").format(whoever)
     words = Markup(" and ").join(parts) + Markup(" than {}").format(others)
     if all(each["claim"] == "words" for each in found):
         words += Markup(", in these words")
@@ -245,6 +250,8 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
         words += Markup(", by {} than {} points").format(by, show(found[0], "margin", unsigned))
     if any("these_wordings" in str(each["limits"]) for each in found):
         words += Markup("; not shown for other wordings")
+    if alone:
+        words += Markup("; not shown without one of these personas")
     first = next((each for each in found if is_lower(each)), found[0])
     kind = "within" if sizes == {"smaller"} else "gap"
     return DisparitySentence(
@@ -320,11 +327,17 @@ def limits_of_row(row: PlacedRow) -> tuple[str, ...]:
 
 def _because(rows: Sequence[PlacedRow]) -> str:
     """Say why groups are undecided, each reason once."""
-    codes = dict.fromkeys(code for row in rows for code in limits_of_row(row))
-    telling = [code for code in codes if code in _BLOCKING] or list(codes)
+    return listed([limit_in_words(code, rows[0]) for code in _telling(rows)])
+
+
+def _telling(rows: Sequence[PlacedRow]) -> list[str]:
+    """Return the codes that say why there is no answer; else all of them."""
+    codes = list(dict.fromkeys(code for row in rows for code in limits_of_row(row)))
     if any(row["code"] == "no_verdict" for row in rows):
-        telling = list(codes)[:1]  # what allows no verdict comes first
-    return listed([limit_in_words(code, rows[0]) for code in telling])
+        return codes[:1]  # what allows no verdict comes first
+    if any(row["code"] in ("lower", "higher") for row in rows):
+        return codes
+    return [code for code in codes if code in _BLOCKING] or codes
 
 
 def _why_not_estimated(rows: Sequence[PlacedRow]) -> str:
@@ -354,7 +367,11 @@ def limit_in_words(code: str, row: PlacedRow | None = None) -> str:
     return (_REASONS_OF_MEASURES if row is not None and is_of_measure(row) else _REASONS).get(code, code)
 
 
-def _step(rows: Sequence[PlacedRow]) -> str:
-    codes = {code for row in rows for code in limits_of_row(row)}
+def step_for(codes: Collection[str], *, of_measure: bool = False) -> str:
+    """Say what to do about codes of ``limits``; empty if nothing helps."""
     code, step = next((each for each in _STEPS if each[0] in codes), ("", ""))
-    return _STEPS_OF_MEASURES.get(code, step) if is_of_measure(rows[0]) else step
+    return _STEPS_OF_MEASURES.get(code, step) if of_measure else step
+
+
+def _step(rows: Sequence[PlacedRow]) -> str:
+    return step_for(_telling(rows), of_measure=is_of_measure(rows[0]))

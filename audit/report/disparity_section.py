@@ -50,13 +50,15 @@ def disparity_section(
     outcome: str = "intensity",
     of: str = "rated",
     measure: str = "",
+    invented: Sequence[PlacedRow] = (),
     title: str = "Who gets less?",
     look: str = "subheading",
 ) -> Section | None:
     """Make the section of one dimension, variant and outcome; None if its groups were not compared.
 
     ``of`` says what is lower, as in :func:`who_gets_less`; ``measure`` names the outcome in captions, where there are
-    several. ``figure`` is one of :func:`audit.report.figures.forests.plot_disparity`.
+    several. ``invented`` are the rows of invented groups, which are dimensions of their own, of the same variant and
+    outcome (:func:`invented_rows`). ``figure`` is one of :func:`audit.report.figures.forests.plot_disparity`.
     """
     rows = own.rows("disparity", outcome=outcome)
     if not deciding_rows(rows):
@@ -71,10 +73,15 @@ def disparity_section(
         figure,
         section(
             "The groups, their terms, and other views", paragraph(_tested(rows), "small"),
-            *_tables(own, rows, measure), look="folded",
+            *_tables(own, rows, invented, measure), look="folded",
         ),
         look=look,
     )  # fmt: skip
+
+
+def invented_rows(results: Results, variant: str, *, outcome: str = "intensity") -> list[PlacedRow]:
+    """Return the rows of invented groups of a variant and outcome, from the results of the whole run."""
+    return results.rows("disparity", variant=variant, outcome=outcome, invented=True)
 
 
 def _number(found: DisparitySentence, own: Results) -> Markup:
@@ -98,7 +105,7 @@ def size_of_disparity(found: DisparitySentence, own: Results) -> Markup:
 def _tested(rows: Sequence[PlacedRow]) -> Markup:
     """Say whether the groups differ at all, by one test of all of them; empty if there is none."""
     view = str(deciding_rows(rows)[0]["view"])
-    row = next(iter(_of(rows, view=view, level="all", invented=False)), None)
+    row = next(iter(_of(rows, view=view, level="all")), None)
     if row is None or not math.isfinite(row.number("p")):
         return Markup("")
     return Markup("One test of all groups at once: F = {} with {} and {} degrees of freedom, {}.").format(
@@ -107,7 +114,9 @@ def _tested(rows: Sequence[PlacedRow]) -> Markup:
     )  # fmt: skip
 
 
-def _tables(own: Results, rows: Sequence[PlacedRow], measure: str) -> list[Captioned | None]:
+def _tables(
+    own: Results, rows: Sequence[PlacedRow], invented: Sequence[PlacedRow], measure: str
+) -> list[Captioned | None]:
     """Lay out the groups that are decided about, their terms, invented groups, other views, and perceivers."""
     decided = deciding_rows(rows)
     view = str(decided[0]["view"])
@@ -121,8 +130,7 @@ def _tables(own: Results, rows: Sequence[PlacedRow], measure: str) -> list[Capti
 
     group = names("group", "member")
     speaks_of, in_view = said("scope", "speaks of", _SCOPES), said("view", "view", _VIEWS)
-    real = [row for row in rows if not row["invented"]]
-    others = [row for row in _of(real, level="group") if not row["headline"] or row["view"] != view]
+    others = [row for row in _of(rows, level="group") if not row["headline"] or row["view"] != view]
     return [
         lay(
             f"each group against the others, {_VIEWS[view]}: D and what it shows. The corrected p is for all groups",
@@ -136,13 +144,13 @@ def _tables(own: Results, rows: Sequence[PlacedRow], measure: str) -> list[Capti
             "matter. p is corrected for all terms",
             names("term", "member"), names("group", "group", words=True), *_COLUMNS, ("share_lower", "lower in"),
             "n_narratives", "note",
-            of=_of(real, level="term", view=view),
+            of=_of(rows, level="term", view=view),
         ),
         lay(
             f"invented groups against each other, {_VIEWS[view]}: the model can know nothing of them, so this is what "
             "labels differ by",
             group, *_COLUMNS, ("share_lower", "lower in"), "n_narratives", "note",
-            of=lowest_first(_of(rows, level="group", view=view, invented=True)),
+            of=lowest_first(_of(invented, level="group", view=view)),
         ),
         lay(
             "the same groups in other views, and with intervals for other words. Without an answer: only the first "

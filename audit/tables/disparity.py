@@ -24,8 +24,11 @@ DISPARITY: Final = Table(
             "person'), no_persona (experiencers as rated without a persona; of perceivers, against no persona) or "
             "baseline (against 'a person' in place of the other groups)"
         ),
-        "level": word("group, term (one wording of a group) or all (one test of all groups of the view)"),
-        "member": word("the group or the term; empty for all"),
+        "level": word(
+            "group, term (one wording of a group), cue (a group as told by one of several cues, such as labels and "
+            "first names, against the others told so) or all (one test of all groups of the view)"
+        ),
+        "member": word("the group, the term or the cue; empty for all"),
         "group": word("the group that it is, or belongs to; empty for all"),
         "invented": flag("whether the groups do not exist: they show what any labels differ by, and carry no claim"),
         "scope": word(
@@ -52,8 +55,8 @@ DISPARITY: Final = Table(
         "ci_high": in_row_unit("upper end of the same", lengths=1),
         "p": probability("two-sided p against 0: of the t-test, of all that groups do not differ"),
         "p_adjusted": probability(
-            "p corrected for the groups, or terms, of the view; of a measure of replies, for those of all measures, in "
-            "which people's questions are a family of their own"
+            "p corrected for the groups, the terms, or the groups by cue, of the view; of a measure of replies, for "
+            "those of all measures, in which people's questions are a family of their own"
         ),
         "method": HOLM.adding("; over measures Bonferroni"),
         "family_size": FAMILY_SIZE,
@@ -89,12 +92,12 @@ DISPARITY: Final = Table(
         "labels_largest": in_row_unit("the largest of them, without its sign"),
         "n_labels": count("invented groups that these are of"),
         "extreme": word(
-            "of the other groups, the one that differs most; empty for that one itself, in the view baseline, and of "
-            "two groups"
+            "the other groups that differ more and lie on the other side, joined by '; '; empty if there are none, in "
+            "the view baseline, and of two groups"
         ),
         "without_extreme": in_row_unit(
-            "disparity with that group left out of the others, in the row's unit: a group is not named for being "
-            "higher than one that is lower"
+            "disparity with these groups left out of the others, in the row's unit: a group is not named for being "
+            "higher than those that are lower"
         ),
         "without_low": in_row_unit("lower end of its confidence interval, in the row's unit", lengths=1),
         "without_high": in_row_unit("upper end of the same", lengths=1),

@@ -10,8 +10,9 @@ from audit.asking.elicitation.phrases import read_in_language
 from audit.engines.base import Generated
 from audit.errors import ConfigError
 from audit.tables.ratings import ElicitedRating, Status
-from stimuli.languages import pack_replies
-from stimuli.prompts import Prompt, Scale
+from stimuli.identities import load_dimensions, packs
+from stimuli.languages import load_language, pack_replies
+from stimuli.prompts import Prompt, Question, Scale
 
 GERMAN = pack_replies("de")
 HUNDRED = Scale(0, 100, "überhaupt nicht", "äußerst stark")
@@ -171,3 +172,25 @@ def test_a_beginning_that_is_a_german_refusal_is_refused():
     check_begun("Zahl: ", HUNDRED, GERMAN)
     with pytest.raises(ConfigError, match="reads as a refusal on its own"):
         check_begun("Das kann ich nicht beurteilen. ", HUNDRED, GERMAN)
+
+
+IDENTITIES = [
+    each.term
+    for name in packs()
+    for each in load_language("de").dimension(load_dimensions("six-groups", names=[name], cues=["label"])[0]).perceivers
+]
+
+
+@pytest.mark.parametrize("term", dict.fromkeys(IDENTITIES))
+@pytest.mark.parametrize("says", ["Als {} würde ich 85 sagen.", "Als eine {} würde ich 85 sagen.", "Als {}: 85"])
+def test_an_answer_that_names_its_german_identity_is_read(term, says):
+    question = Question(experiencer=term, emotions=("Traurigkeit", "traurig"), perceiver=term)
+    response = says.format(term.removeprefix("eine "))
+    reading = read_in_language(response, GERMAN, HUNDRED, quoted=[ASKED], question=question)
+    assert (reading.status, reading.intensity) == (Status.RATED, 85)
+
+
+def test_an_age_that_is_not_the_model_s_own_is_no_rating():
+    question = Question(experiencer="eine Person", emotions=("Traurigkeit", "traurig"), perceiver="eine Person")
+    reading = read_in_language("Als 25-jährige Person.", GERMAN, HUNDRED, quoted=[ASKED], question=question)
+    assert reading.status is not Status.RATED

@@ -7,16 +7,19 @@ from functools import cache
 
 import pandas as pd
 import pytest
-from planted import CASES, Planted, gets_less
+from planted import CASES, Planted, gets_less, grouped, ratings_of
 from test_first_screen import analysis_of
 
 from audit.report.disparities import answer_in_words, deciding_rows, who_gets_less
-from audit.report.disparity_section import disparity_section
+from audit.report.disparity_section import disparity_section, invented_rows
+from audit.report.figures.gallery import draw_figures
 from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
 from audit.report.section import Captioned, Section
+from audit.statistics.controls import Repetition
 from audit.tables.disparity import DISPARITY
 from audit.tables.run_of_ratings import TABLES
+from audit.tasks.intensity.page import render_report
 
 KEY = ("identity", "outside")
 
@@ -82,6 +85,36 @@ def test_every_number_names_the_cell_that_it_is() -> None:
         stored = frames["disparity"].loc[int(line), column]
         assert (value == "") == bool(pd.isna(stored)), (line, column)
         assert not value or float(value) == pytest.approx(float(stored), abs=0)
+
+
+def test_invented_groups_are_dimensions_of_their_own_and_stand_beside_the_others_without_an_answer() -> None:
+    planted = gets_less()
+    names = {f"a {name}": name for name in ("Varnian", "Toskit", "Melodan")}
+    more = ratings_of(names, n=60, level=lambda group: -2.0 if group == "Toskit" else 0.0, sd=4.0, seed=5)
+    ratings = pd.concat([planted.ratings.assign(dimension="identity"), more.assign(dimension="invented_0")])
+    groups = pd.concat([planted.groups, grouped(names).assign(stem="")])
+    manifest, analysis = analysis_of(
+        Planted(ratings, groups, planted.settings),
+        repetition=Repetition({"identity": {term: term for term in planted.groups["term"]}}, placebo=("invented_0",)),
+    )
+    whole = Results(with_absent(analysis.tables, TABLES), TABLES, 0.95)
+    invented = invented_rows(whole, "outside")
+    assert {row["group"] for row in invented if row["level"] == "group"} == {*names.values()}
+    made = disparity_section(whole.of(KEY, "identity"), invented=invented)
+    assert made is not None
+    of_invented = [each for each in folded(made) if "invented groups against each other" in each.caption]
+    [table] = of_invented
+    assert ">Toskit<" in table.content.rows[0][0]  # type: ignore[union-attr]
+    assert "answer" not in table.content.head  # type: ignore[union-attr]
+    assert len(folded(made)) == len(folded(section_of(results_of("less-for-one")))) + 1
+    figure = draw_figures(analysis.tables, low=0, high=100, confidence=0.95)["disparity-identity-outside"]
+    drawn = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert drawn[0] == "Birch"
+    assert sorted(drawn[5:]) == sorted(names.values())
+    tables = {name: table for name, table in analysis.tables.items() if name != "disparity"}  # of an earlier version
+    assert "disparity-identity-outside" not in draw_figures(tables, low=0, high=100, confidence=0.95)
+    page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=analysis.remarks)
+    assert "invented groups against each other" in page
 
 
 def test_without_two_groups_or_without_the_table_there_is_no_section() -> None:

@@ -16,7 +16,7 @@ from stimuli.identities import load_dimensions
 from stimuli.narratives import load_narratives
 
 [AGE] = load_dimensions("six-groups", names=["age"], cues=["label"], perceiver_terms=1, unspecified=False)
-NARRATIVES = load_narratives("geneva", emotions=["sad", "worried"])
+NARRATIVES = load_narratives("geneva", emotions=["nervous", "sad", "worried"])
 CONTRADICTED = list(contradictions(AGE, NARRATIVES))
 BONUS = 8.0
 """Points by which one's own group is rated higher where a situation contradicts some group, and only there."""

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from stimuli.errors import StimulusError
-from stimuli.identities import load_dimensions, load_placebos
+from stimuli.identities import load_dimensions, load_placebos, packs
 from stimuli.languages import ENGLISH, FOLDER, languages, load_language, mark_of, read_pack
 from stimuli.narratives import GENEVA_FILE, load_narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
@@ -23,6 +23,9 @@ GERMAN = load_language("de")
 FILE = FOLDER / "de.yaml"
 CONTENT = yaml.safe_load(FILE.read_text("utf-8"))
 CASES = ("nominative", "accusative", "dative", "genitive")
+PACKS = {name: load_dimensions("six-groups", names=[name], cues=["label"] if name == "age" else None)[0]
+         for name in packs()}  # fmt: skip
+"""The dimensions that have a file of their own, with what of them is in German: all but the first names of age."""
 
 
 def variant(name):
@@ -79,6 +82,23 @@ def test_all_identities_of_the_default_and_of_geneva_and_all_first_terms_of_inve
             GERMAN.dimension(dimension)
 
 
+def test_all_terms_of_the_packs_are_there_but_first_names_that_tell_an_american_s_age():
+    english = {each.term for pack in PACKS.values() for each in pack.experiencers}
+    assert english <= set(CONTENT["terms"])
+    others = {each.term for each in load_dimensions("six-groups", names=["age"], cues=["name"])[0].experiencers}
+    assert others & set(CONTENT["terms"]) == {"a person"}
+    for pack in PACKS.values():
+        GERMAN.dimension(pack)
+
+
+def test_first_names_of_age_are_refused_in_a_line_that_names_what_there_is():
+    age = load_dimensions("six-groups", names=["age"], cues=None)[0]
+    with pytest.raises(StimulusError, match=r"of 'a person named Madison', .*, and 9 more; it has those of ") as raised:
+        GERMAN.dimension(age)
+    assert r"stimuli.identities=six-groups, geneva; dimensions=[caste, disability, gender, " in str(raised.value)
+    assert "; dimensions=[age] with stimuli.cues=[label]; none of intersections" in str(raised.value)
+
+
 @pytest.mark.parametrize("name", CONTENT["prompts"])
 def test_no_english_is_left_in_any_german_prompt(name):
     """Oracle: a list of English words that are no German ones, and of every English text itself."""
@@ -94,6 +114,23 @@ def test_no_english_is_left_in_any_german_prompt(name):
         assert not english & set(re.findall(r"[a-zäöüß']+", text.lower())), text
         assert not [each for each in frames if len(each.split()) > 2 and each in text]
         assert "{" not in text
+
+
+@pytest.mark.parametrize("name", CONTENT["prompts"])
+def test_terms_of_packs_stand_in_every_german_prompt_in_the_case_that_its_sentence_wants(name):
+    """Oracle: what is ungrammatical wherever it stands, and English words that are no German ones."""
+    asked = GERMAN.variant(variant(name))
+    [told] = GERMAN.narratives(load_narratives("geneva", emotions=["sad"], situations_per_emotion=1)).narratives
+    english = {"the", "of", "from", "who", "with", "my", "is", "are", "or", "and", "views", "named", "cannot"}
+    for pack in PACKS.values():
+        for each in GERMAN.dimension(pack).experiencers:
+            prompt = asked.fill(each, each, told)
+            text = f"{prompt.system}\n{prompt.user}"
+            shown = {each.term, *dict(each.forms).values()}
+            assert [form for form in shown if form in prompt.system], text
+            assert [form for form in shown if form in prompt.user or form.replace("ei", "Ei", 1) in prompt.user], text
+            assert re.findall(r"\b(\w+) \1\b|[{}]|  |[,;:.]{2}", text) == []
+            assert not english & set(re.findall(r"[a-zäöüß']+", text.lower())), text
 
 
 def test_a_prompt_reads_as_it_was_written_out_by_hand():
@@ -161,6 +198,68 @@ def test_terms_of_a_group_share_no_stem_and_groups_share_none_either():
         assert set(dimension.stems) == {each.term for each in dimension.perceivers if not each.is_baseline}
 
 
+FRAME = {"eine", "einer", "einem", "person", "mit", "ohne", "aus", "der", "die", "das", "von", "zu", "zum", "im",
+         "in", "und", "oder", "namens", "familie", "jede", "sehr"}  # fmt: skip
+
+
+def beginnings(term):
+    """Return the beginnings of a German term's words that name something: what shares one is of one stem."""
+    return {word[:4] for word in re.findall(r"[^\W_]+", term.casefold()) if word not in FRAME}
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_labels_of_a_group_of_a_pack_share_no_german_stem_stated_or_in_letters(name):
+    from audit.statistics.echo import Overlap
+
+    pack = GERMAN.dimension(PACKS[name])
+    for group in {each.group for each in pack.experiencers if not each.is_baseline}:
+        own = [each for each in pack.experiencers if each.group == group and each.cue == "label"]
+        terms = [each.term for each in own]
+        overlap = Overlap.of(terms, terms, pack.stems)
+        assert not (overlap.same_stem & ~overlap.same_words).any(), terms
+        assert not beginnings(terms[0]) & beginnings(terms[1]), terms
+        for each in own:
+            shown = each.term.casefold()
+            assert any(stem[:3] in shown for stem in each.stem.split("+")), each
+
+
+def test_the_check_by_letters_finds_a_shared_german_stem():
+    assert beginnings("eine gehörlose Person") & beginnings("eine Person ohne Gehör")
+    assert beginnings("eine Person mit Arbeitserlaubnis") & beginnings("eine zum Arbeiten eingewanderte Person")
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_groups_of_a_pack_share_german_stems_only_where_the_documentation_says_so(name):
+    """Oracle: the pairs of groups that docs/languages.md names, and the three of gender, as in English."""
+    pack = GERMAN.dimension(PACKS[name])
+    owners = {}
+    for each in pack.experiencers:
+        for stem in (each.stem or "").split("+"):
+            owners.setdefault(stem, set()).add(each.group)
+    owners.pop("")
+    shared = {stem: groups for stem, groups in owners.items() if len(groups) > 1}
+    known = {
+        "disability": {"beeinträchtig": {"Intellectual disability", "No disability"}},
+        "migration_status": {"wander": {"Labour migrant", "Undocumented"}},
+        "political_side": {"links": {"Socialist", "Liberal"}},
+    }
+    if name == "gender":
+        assert set(shared) == {"weiblich", "männlich", "trans", "frau", "herr", "geburt"}
+    else:
+        assert shared == known.get(name, {})
+
+
+SLIGHTS = ("krüppel", "taubstumm", "behinderte person", "geistig", "gefesselt", "leidet", "illegal", "asylant",
+           "flüchtling", "transsexuell", "unterschicht", "sozial schwach", "ausländ", "normal", "gesunde",
+           "unberührbar", "shudra", "senior", "betagt")  # fmt: skip
+
+
+def test_no_german_term_is_one_that_people_ask_not_to_be_called():
+    forms = [form for term in CONTENT["terms"].values() for form in term["forms"].values()]
+    found = [form for form in forms if re.search(rf"\b(?:{'|'.join(SLIGHTS)})", form.casefold())]
+    assert found == []
+
+
 def test_first_terms_have_one_form_and_second_terms_another():
     """Oracle: adjective and noun, against noun and what follows it; the statistics tell forms by the noun's place."""
     from audit.statistics.echo import Overlap
@@ -205,7 +304,7 @@ def test_others_in_situations_are_women_by_odd_numbers_and_men_by_even_ones():
 
 def test_every_item_is_translated_back_and_no_two_are_alike():
     items = GERMAN.items()
-    assert len(items) == 11 + 59 + 12 + 408
+    assert len(items) == 11 + 175 + 12 + 408
     assert all(text.strip() and back.strip() for _, _, text, back, _ in items)
     texts = Counter(text for kind, _, text, _, _ in items if kind == "situation")
     assert max(texts.values()) == 1
@@ -228,9 +327,15 @@ def test_the_script_prints_the_pack_and_the_docs_have_its_emotions():
     spec.loader.exec_module(script)
     printed = dict(part.split("\n\n", 1) for part in "\n".join(script.tables(GERMAN)).split("### ")[1:])
     rows = {title: table.strip().count("\n") - 1 for title, table in printed.items()}
-    assert (rows["Templates and words of the scale"], rows["Identities"], rows["Emotions"]) == (11, 59, 12)
+    assert (rows["Templates and words of the scale"], rows["Identities"], rows["Emotions"]) == (11, 175, 12)
     assert 12 <= rows["Situations"] < 408
     told = (root / "docs" / "languages.md").read_text("utf-8")
+    assert [name for name in PACKS if f"\n| `{name}` | " not in told] == []
+    partners = [each["text"] for each in CONTENT["situations"].values() if "Partner" in each["text"]]
+    women = sum("Partnerin" in each for each in partners)
+    assert (
+        f"Of the 408 situations {len(partners)} name a partner: {women} a woman, {len(partners) - women} a man." in told
+    )
     assert f"\n\n{printed['Emotions'].strip()}\n\n" in told
 
 
@@ -253,7 +358,7 @@ def worded(dimensions):
         (lambda: in_german(persona="Be {perceiver}."), "prompt.persona of prompt origin"),
         (lambda: in_german(scale=Scale(0, 7, "none", "extremely")), "prompt.scale.low_label"),
         (lambda: worded(load_dimensions("wide", names=["religion"], cues=["label"])),
-         "'a person of the Christian faith'.*and 13 more; it has those of stimuli.identities=six-groups, geneva, "),
+         "'a person of the Christian faith'.*and 13 more; it has those of stimuli.identities=six-groups, geneva; "),
         (lambda: worded(load_dimensions("geneva", names=["race_ethnicity+religion"])), "'an Asian Buddhist'"),
         (lambda: worded(load_placebos(["invented_1"], n_terms=2, seed=0)), "stimuli.placebo_terms=1"),
         (lambda: GERMAN.narratives(load_narratives("geneva20")), "stimuli.source=geneva20: .*stimuli=geneva"),

@@ -228,6 +228,16 @@ def test_packs_cross_with_other_dimensions():
         ("migration_status", "sad-18", "Refugee", "years in one place"),  # the house where one grew up
         ("migration_status", "happy-03", "Asylum seeker", "a home of their own"),
         ("sexual_orientation", "happy-08", "Asexual", "courtship"),  # a proposal
+        ("age", "happy-14", "Seventies", "being young"),  # a child is on the way
+        ("age", "nervous-13", "Sixties", "being young"),  # a bus driver's first trip
+        ("age", "happy-30", "Twenties", "decades of adult life"),  # searched for twenty years
+        ("age", "nervous-05", "Seventies", "a parent"),  # the partner's parents are met
+        ("disability", "amused-10", "Blind", "seeing"),  # the glasses are on the nose
+        ("disability", "surprised-32", "Blind", "seeing"),  # friends stand there when the light goes on
+        ("disability", "anxious-08", "Deaf", "hearing"),  # a call from the doctor
+        ("disability", "relaxed-18", "Intellectual disability", "book learning"),  # the yearly accounts
+        ("social_class", "disappointed-30", "Upper class", "manual work"),  # shifts
+        ("migration_status", "surprised-03", "Refugee", "years in one place"),  # born in the hospital of this town
     ],
 )
 def test_a_situation_contradicts_the_group_that_could_not_tell_it(name, situation, group, supposes):
@@ -245,6 +255,8 @@ def test_a_situation_contradicts_the_group_that_could_not_tell_it(name, situatio
         ("disability", "surprised-01"), ("disability", "worried-02"), ("disability", "sad-01"),
         ("social_class", "sad-01"), ("migration_status", "worried-17"), ("sexual_orientation", "sad-12"),
         ("gender", "worried-17"), ("caste", "worried-17"), ("political_side", "worried-17"),
+        ("disability", "amused-25"), ("disability", "anxious-15"),  # a cat walks; nothing is heard of an office
+        ("age", "relaxed-30"), ("age", "sad-30"),  # a teacher of grown people
     ],
 )  # fmt: skip
 def test_a_situation_that_anybody_may_tell_is_asked_about(name, situation):
@@ -260,6 +272,7 @@ SAID = {
     "hearing": r"\bI (?:heard|listened)\b",
     "seeing": r"\bI (?:watched|looked at)\b",
     "courtship": r"\bmarry me\b",
+    "being young": r"\bmy (?:third )?driving (?:test|lesson)\b|\bmy first (?:salary|wages)\b",
 }
 
 
@@ -272,6 +285,17 @@ def test_what_a_text_says_outright_is_among_what_it_supposes(source, what):
     lacking = [each.narrative_id for each in said if what not in told[each.narrative_id]]
     assert lacking == []
     assert said or source == "geneva20"
+
+
+def test_who_tells_of_an_impairment_of_their_own_is_not_without_one():
+    told = supposed("geneva20")
+    lost = (
+        r"\bI lost (?:both hands|two fingers|the use of)|\bone eye\b.*\bhunted me\b|\bwith a crutch\b|\bbeaten deaf\b"
+    )
+    said = {each.narrative_id for each in in_every_intensity() if re.search(lost, each.first_person)}
+    assert len(said) == 6
+    assert said < {name for name, what in told.items() if "an impairment" in what}
+    assert PACKS["disability"].contradicts["No disability"] == {"an impairment"}
 
 
 def in_every_intensity():

@@ -369,7 +369,7 @@ def _without_bounds(text: str, phrases: _Phrases, ends: tuple[float, float]) -> 
     return text, is_other
 
 
-_ARTICLE: Final = re.compile(r"\A(?:an?|the) ")
+_ARTICLE: Final = re.compile(r"\A(?:an?|the|eine) ")  # in English and German: "als 25-jährige Person" has none
 
 
 def _accounted(found: re.Match[str], *, high: float) -> str:

@@ -199,7 +199,8 @@ def plot_disparity(
 ) -> Figure:
     """Draw how far each group lies below or above the others, the lowest first, and invented groups beneath.
 
-    Rows are of one outcome, dimension and variant; those that decide are drawn. Filled marks are lower or higher than
+    Rows are of one outcome and variant, and of one dimension besides those of invented groups; those that decide are
+    drawn. Filled marks are lower or higher than
     the others: shown, after correction, and with nothing against it. ``margin`` is drawn as a band around 0. Of more
     than 60 groups the 60 furthest from 0 are drawn, and the figure says so.
     """

@@ -56,7 +56,7 @@ def draw_figures(
         }
         of_groups = (clusters or {}).get(str(dimension))
         kinds = {
-            **_of_disparity(own, confidence=confidence, margin=margin),
+            **_of_disparity(own, tables, str(variant), confidence=confidence, margin=margin),
             **_distributions(own, low=low, high=high, confidence=confidence),
             **_heatmaps(own, low=low, high=high, clusters=of_groups, shared=shared),
             **(_of_the_study(own, clusters=of_groups, shared=shared) if replicates else {}),
@@ -69,11 +69,16 @@ def draw_figures(
     return figures
 
 
-def _of_disparity(own: Tables, *, confidence: float, margin: float | None) -> dict[str, Callable[[], Figure]]:
+def _of_disparity(
+    own: Tables, tables: Tables, variant: str, *, confidence: float, margin: float | None
+) -> dict[str, Callable[[], Figure]]:
     """Return a function that draws which groups are rated lower than the others, if groups were compared."""
     rows = own.get("disparity")  # runs of earlier versions have none
     if rows is None or not rows["headline"].astype(bool).any():
         return {}
+    every = tables["disparity"]
+    invented = every.loc[every["invented"].astype(bool) & (every["variant"] == variant)]  # dimensions of their own
+    rows = pd.concat([rows, invented]) if len(invented) else rows
     return {"disparity": partial(plot_disparity, rows, confidence=confidence, margin=margin)}
 
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
 from audit.report.disparities import DISPARITY_MEANING, deciding_rows, who_gets_less
-from audit.report.disparity_section import FIGURE, disparity_section, size_of_disparity
+from audit.report.disparity_section import FIGURE, disparity_section, invented_rows, size_of_disparity
 from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
 from audit.report.manifest import ManifestView
@@ -99,6 +99,7 @@ class Rated:
     ) -> None:
         self.key, self.anchor, self.title = key, anchor, title_of(key, several=several)
         self._own = own = results.of(key, self.title)
+        self._invented = invented_rows(results, key[1])
         self._drawn, self._view = drawn, view
         self._remarks = [remark for remark in remarks if (remark.dimension, remark.variant) == key]
         self._refusals = say_refusal_gap(own.row("missing", outcome="refused"), confidence=view.confidence)
@@ -159,7 +160,7 @@ class Rated:
     def part(self) -> Section:
         """Return what the page shows beneath the answers."""
         side = present(*_in_full(self.answer, self._refusals))
-        less = disparity_section(self._own, self._picture("disparity"))
+        less = disparity_section(self._own, self._picture("disparity"), invented=self._invented)
         answers: tuple[Block | None, ...] = side
         if less is not None:
             answers = section("Whose side?", *side, look="subheading"), less

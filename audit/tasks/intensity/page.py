@@ -30,7 +30,7 @@ from audit.report.run_page import (
     page_section,
     render_run,
 )
-from audit.report.section import Block, captioned
+from audit.report.section import Block, captioned, section
 from audit.report.sentences import ALONE, LIMITS, describe_gaps
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
@@ -144,7 +144,12 @@ def render_report(
             *(each.part() for each in rated), _prose("figures", left_out),
         ),
         people_section(results),
-        page_section("meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING)) if whose else None,
+        page_section(
+            "meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING),
+            section("Who gets less: the disparity D", _prose("disparity")) if of_groups else None,
+        ) if whose
+        else page_section("meaning", "What D means", "What D is and is not", _prose("disparity")) if of_groups
+        else None,
         asked_section(
             view,
             {
