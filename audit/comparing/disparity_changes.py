@@ -230,7 +230,9 @@ def _change_of(
         return made
     parts = parts or [side.gap.pair_variance for side in sides]
     added = sum(factor**2 * part for factor, part in zip(_factors(sides), parts, strict=True))
-    return with_variance(made, added, min(own.df, theirs.df), confidence=confidence)
+    # A disparity that is the same in every narrative has no degrees of freedom, and adds no uncertainty.
+    df = min((each.df for each in (own, theirs) if np.isfinite(each.df)), default=_NAN)
+    return with_variance(made, added, df, confidence=confidence)
 
 
 def _beside(made: Mapping[str, _Changed], *, confidence: float) -> Iterator[_Changed]:
@@ -309,11 +311,10 @@ def _decided(rows: Sequence[_Changed], columns: Sequence[str], *, alpha: float) 
 
 def _answer(of: _Changed, p_adjusted: float, p_beside: float, *, alpha: float) -> dict[str, str]:
     """Say whether a disparity is lower or higher in the first run, and what limits that."""
-    own = [str(side.row["code"]) for side in of.sides]
-    silent = [str(side.row["limits"]) for side, code in zip(of.sides, own, strict=True) if code in _SILENT]
+    silent = [side.row for side in of.sides if _is_silent(side)]
     if silent:
-        code = "no_verdict" if "no_verdict" in own else "no_estimate"
-        return _said(code, [each for told in silent for each in told.split("; ")])
+        code = "no_verdict" if any(row["code"] == "no_verdict" for row in silent) else "no_estimate"
+        return _said(code, [each for row in silent for each in str(row["limits"]).split("; ")])
     change = of.change
     if change is None or not change.se > 0:
         return _said("no_estimate")
@@ -343,6 +344,16 @@ def _farther(of: _Changed) -> _Side:
     """Return the run in which the group lies farther from the others: what it shows makes the change."""
     first, second = (abs(of.row[f"disparity_{name}"]) for name in ("first", "second"))
     return of.sides[0] if first >= second else of.sides[1]
+
+
+def _is_silent(side: _Side) -> bool:
+    """Whether a run says nothing about a group.
+
+    A measure that is the same in all replies, such as refusals where there are none, has no test of its own. Its
+    disparity is known, and a change from it can be tested.
+    """
+    alike = side.row["code"] == "no_estimate" and isinstance(side.gap.made, GapEstimate) and not side.gap.outcome.rated
+    return side.row["code"] in _SILENT and not alike
 
 
 def _said(code: str, limits: Sequence[str] = (), *, claim: str = "") -> dict[str, str]:

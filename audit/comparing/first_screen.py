@@ -472,7 +472,7 @@ def summary_of_changes(
         [
             ("How big", size),
             ("How it varies", Markup("{}{}.").format(named, rest) if found else none),
-            ("Who gets less?", less),
+            ("Who gets less", less),
         ],
         not_concluded=[
             "that a δ nearer to 0 is less bias",

@@ -9,8 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.comparing.page import SHOWN_ROWS
-from audit.comparing.paper_table import answer_about_group
-from audit.report.disparities import limit_in_words, limits_of_row
+from audit.report.disparities import answer_in_words, limit_in_words, limits_of_row
 from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
 from audit.report.results import Results
 from audit.report.run_page import page_section
@@ -92,7 +91,7 @@ def _table(results: Results, caption: str, rows: Sequence[PlacedRow], titles: Ma
         "measure_disparity_changes", caption,
         names("group", "group"), ShownColumn("measure", lambda row: titles[str(row["outcome"])], words=True),
         "dimension", names("run", "first", words=True), names("reference", "second", words=True),
-        ShownColumn("against the reference", answer_about_group, words=True),
+        ShownColumn("against the reference", answer_in_words, words=True),
         ShownColumn("D of the reference", partial(number, name="disparity_second")),
         ShownColumn("D", partial(number, name="disparity_first")),
         ShownColumn("change", partial(number, name="disparity_change")),

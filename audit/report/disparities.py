@@ -356,7 +356,7 @@ def answer_in_words(row: PlacedRow) -> Markup:
     if code not in _FOUND:
         return Markup(code.replace("_", " "))
     words = Markup(f"{code}, in these words" if row["claim"] == "words" else code)
-    if row["size"]:
+    if row.get("size"):
         by = "more" if row["size"] == "beyond" else "less"
         words += Markup(", by {} than {} points").format(by, show(row, "margin", unsigned))
     return words

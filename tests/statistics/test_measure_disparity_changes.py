@@ -117,6 +117,31 @@ def test_missing_replies_could_be_anything_so_a_small_change_is_not_shown() -> N
     assert (row["code"], "missing" in row["limits"]) == ("undecided", True)
 
 
+def test_refusals_are_compared_with_a_run_that_refused_nothing() -> None:
+    """Where nothing is refused, D is 0 in every narrative, which leaves nothing to test in that run alone."""
+
+    def refusing(group: str, seed: int) -> ReplyGaps:
+        replies = replies_of(FIVE, n=24, dimensions=("religion",)).assign(status="written")
+        to_it = (replies["experiencer_group"] == group).to_numpy()
+        refused = to_it & (np.random.default_rng(seed).random(len(replies)) < 0.4)
+        values = pd.Series(refused.astype(float), index=replies["prompt_index"])
+        outcome = Outcome("refused", unit="share of replies", values=values, scale=(0.0, 1.0))
+        stems = {term: term for terms in FIVE.values() for term in terms}
+        return gaps_of_replies(
+            replies, [outcome], seed=0, settings=AnalysisSettings(n_permutations=100),
+            repetition=Repetition({"religion": stems}),
+        )  # fmt: skip
+
+    own, none = refusing("Sikh", 1), refusing("nobody", 2)
+    assert {row["code"] for row in none.disparity} == {"no_estimate"}
+    changes = changes_of(own, none, comparable=("refused",))
+    assert changes.loc[changes["code"].isin(["lower", "higher"]), "code"].to_dict() == {("refused", "Sikh"): "higher"}
+    row = changes.loc[("refused", "Sikh")]
+    of_own = next(each for each in own.disparity if each["group"] == "Sikh")
+    assert row["disparity_second"] == 0
+    assert row[["disparity_change", "se", "p"]].tolist() == pytest.approx([of_own[n] for n in ("disparity", "se", "p")])
+
+
 def test_runs_of_other_groups_are_not_compared() -> None:
     fewer = {name: terms for name, terms in FIVE.items() if name != "Parsi"}
     changes = changes_of(run_of({"length": {"Muslim": -12.0}, "other": {}}, groups=fewer), run_of(NONE))
