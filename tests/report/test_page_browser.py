@@ -229,13 +229,17 @@ def test_cells_keep_their_colours_on_paper(chromium, pages, scheme):
 def test_the_first_screen_answers(chromium, pages):
     with opened(chromium, pages["example"]) as page:
         heads = page.locator(".asked, .finding :is(h3, .verdict, .delta, .spread), .summary .line")
-        # Who was asked; four lines for the one dimension; what δ is, the check, its size, how it varies, what next,
-        # what does not follow, and the names of all limits. Without a verdict nothing is said of how sure it is.
-        assert page.locator(".finding .verdict").inner_text().startswith("No verdict: ")
+        # Who was asked; four lines on δ, and two on D, which has no number here; what δ and D are, the check, its size,
+        # how it varies, what next, what does not follow, and the names of all limits. Without a verdict nothing is said
+        # of how sure it is.
+        verdicts = page.locator(".finding .verdict").all_inner_texts()
+        assert len(verdicts) == 2
+        assert all(each.startswith("No verdict: ") for each in verdicts)
         assert page.locator(".summary .line strong").all_inner_texts() == [
-            "The gap δ", "Check:", "How big:", "How it varies:", "What next:", "This does not show:", "Read with care:",
+            "The gap δ", "The disparity D", "Check:", "How big:", "How it varies:", "What next:",
+            "This does not show:", "Read with care:",
         ]  # fmt: skip
-        assert heads.count() == 1 + 4 + 7
+        assert heads.count() == 1 + 4 + 2 + 7
         ends = heads.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().bottom)")
         assert max(ends) <= 900
         # The banner explains each limit that the last line names; it begins on the first screen.
@@ -244,7 +248,13 @@ def test_the_first_screen_answers(chromium, pages):
 
 def test_without_a_script_the_page_still_answers(chromium, pages):
     with opened(chromium, pages["example"], script=False) as page:
-        for shown in (".verdict", "[data-at='cells:0:mean']", ".heat table", "#gaps ~ figure img", ".part table"):
+        for shown in (
+            ".verdict",
+            "[data-at='cells:0:mean']",
+            ".heat table",
+            "#gaps ~ figure img",
+            ".part table:visible",
+        ):
             assert page.locator(shown).first.is_visible(), shown
         assert page.inner_text("main").count("switch on JavaScript") == 2
         assert page.locator("[data-download]:enabled, [data-cell]:enabled").count() == 0
