@@ -110,7 +110,6 @@ class AskedRatings:
         For each dimension ``D`` and group ``G``: ``D G disparity`` and, if they can be computed, ``D G stderr``,
         ``D G low``, ``D G high`` and ``D G narratives``, by the estimate on which the report's answer rests.
         """
-        from audit.configuration.analysis_settings import AnalysisSettings
         from audit.statistics.controls import Repetition
         from audit.statistics.disparity import disparity_gaps
         from audit.statistics.estimates import GapEstimate
@@ -121,7 +120,8 @@ class AskedRatings:
         if not intensities or scale is None:
             return {}
         dimensions = self.plan.grid.dimensions
-        settings = AnalysisSettings(confidence=confidence, n_permutations=_FEWEST_PERMUTATIONS)
+        few = {"confidence": confidence, "n_permutations": _FEWEST_PERMUTATIONS}
+        settings = self.plan.config.statistics.model_copy(update=few)
         told = Repetition(
             {each.name: each.stems if each.states_stems else ComparedWords(each.stems) for each in dimensions},
             [each.name for each in dimensions if each.placebo],
