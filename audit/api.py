@@ -333,6 +333,8 @@ class Run:
     ) -> Gated:
         """Hold the run's gaps against a margin, as ``python -m audit gate`` does; no file is written.
 
+        Gaps are those of δ (average, emotions, groups, refusals) and the disparity of each group: who gets less.
+
         Parameters
         ----------
         margin
@@ -345,7 +347,7 @@ class Run:
         Returns
         -------
         Gated
-            ``verdict`` is passed, failed or undecided; ``rows`` has each gap.
+            ``verdict`` is passed, failed or undecided; ``rows`` has each gap, ``row.held.gap.kind`` says of what.
 
         Raises
         ------

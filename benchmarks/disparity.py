@@ -1,6 +1,6 @@
 """How often the disparity of groups errs, on ratings drawn with a known one, through the whole analysis of a run.
 
-    python benchmarks/disparity.py [datasets=1000] [cases=0,3] [seed=0]
+    python benchmarks/disparity.py [datasets=1000] [cases=0,3] [seed=0] [margin=20]
 
 Ratings have a level of each narrative (SD 10), what a narrative adds to one perceiver (SD 8) and to one group (SD as
 the table says), effects of perceivers (SD 3), of each term of an experiencer group ("words"), and noise (SD 4). Words
@@ -11,6 +11,8 @@ interval over terms or labels that of the groups, which is 0, or with one group 
 - *family*: data sets in which any group has p < .05 after Holm, nothing planted, in %.
 - *omnibus*: data sets in which the test of all groups has p < .05, nothing planted and words alike, in %.
 - *found*: data sets in which the planted group is "lower"; *others*: in which another group is named.
+- *within*, *beyond*: with ``margin=20``, at which the planted group lies, data sets in which it is shown to lie within
+  the margin, and beyond it: both are wrong.
 
 One core draws 5 to 20 data sets a second, of many pairs fewer.
 """
@@ -34,6 +36,7 @@ from audit.tables.ratings import RATINGS
 
 PLANTED = -20.0
 SETTINGS = AnalysisSettings(n_permutations=100)
+NO_MARGIN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,9 @@ def rate(
     return table.astype(types), effects
 
 
-def analysed(case: Case, *, planted: float, seed: int) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
+def analysed(
+    case: Case, *, planted: float, seed: int, margin: float = NO_MARGIN
+) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
     """Return the rows of the first view of one data set, and by group its disparity in these words, and in any."""
     rng = np.random.default_rng([seed, int(planted != 0)])
     groups = [f"group {place}" for place in range(case.n_groups)]
@@ -115,7 +120,8 @@ def analysed(case: Case, *, planted: float, seed: int) -> tuple[pd.DataFrame, pd
     stems = {term: term for term in table["experiencer"].unique()} if case.n_terms > 1 else {}
     told = Repetition({"religion": stems}, placebo=tuple(names), drawn=("religion", *names) if case.drawn else ())
     scale = {"origin": (-50.0, 150.0)}  # wide enough that no rating lies beyond it
-    found = analyse(pd.concat(parts, ignore_index=True), scales=scale, seed=0, settings=SETTINGS, repetition=told)
+    settings = SETTINGS.model_copy(update={"margin": margin} if margin == margin else {})
+    found = analyse(pd.concat(parts, ignore_index=True), scales=scale, seed=0, settings=settings, repetition=told)
     rows = found.tables["disparity"]
     rows = rows[(rows["side"] == "experiencer") & (rows["view"] == "all") & (rows["dimension"] == "religion")]
 
@@ -128,7 +134,7 @@ def analysed(case: Case, *, planted: float, seed: int) -> tuple[pd.DataFrame, pd
 SCOPES = {"narratives": "", "narratives_and_terms": ", terms", "narratives_and_labels": ", labels"}
 
 
-def errors(case: Case, *, datasets: int, seed: int) -> dict[str, float]:
+def errors(case: Case, *, datasets: int, seed: int, margin: float = NO_MARGIN) -> dict[str, float]:
     """Draw data sets without and with a planted group; return the shares in %."""
     counts: Counter[str] = Counter()
     of: Counter[str] = Counter()
@@ -140,7 +146,7 @@ def errors(case: Case, *, datasets: int, seed: int) -> dict[str, float]:
 
     for each in range(datasets):
         for planted in (0.0, PLANTED):
-            rows, these, any_words = analysed(case, planted=planted, seed=seed + each)
+            rows, these, any_words = analysed(case, planted=planted, seed=seed + each, margin=margin)
             for scope, said in SCOPES.items():
                 own = rows[(rows["level"] == "group") & (rows["scope"] == scope)].set_index("group")
                 own = own[own["se"].notna()]
@@ -155,26 +161,31 @@ def errors(case: Case, *, datasets: int, seed: int) -> dict[str, float]:
             if not planted and not case.words and len(omnibus):
                 add("omnibus", omnibus < 0.05)
             if planted:
-                answers = rows[rows["headline"].astype(bool)].set_index("group")["code"]
+                heads = rows[rows["headline"].astype(bool)].set_index("group")
+                answers = heads["code"]
                 add("found", answers.iloc[0] == "lower")
                 add("others", answers.iloc[1:].isin(["lower", "higher"]).any())
+                if margin == margin:
+                    add("within", answers.iloc[0] == "within" or heads["size"].iloc[0] == "smaller")
+                    add("beyond", heads["size"].iloc[0] == "beyond")
     return {name: 100 * counts[name] / of[name] for name in of}
 
 
 COLUMNS = (
     "coverage", "coverage planted", "family", "omnibus", "coverage, terms", "coverage, terms planted", "family, terms",
-    "coverage, labels", "coverage, labels planted", "family, labels", "found", "others",
+    "coverage, labels", "coverage, labels planted", "family, labels", "found", "others", "within",
+    "beyond",
 )  # fmt: skip
 
 
-def lines(datasets: int, cases: list[int], seed: int) -> Iterator[str]:
+def lines(datasets: int, cases: list[int], seed: int, margin: float) -> Iterator[str]:
     """Yield the table in Markdown."""
     head = "narratives, groups, terms, perceivers | missing | SD of narrative × group, of words | other"
     yield f"| {head} | {' | '.join(COLUMNS)} |"
     yield "|---" * (4 + len(COLUMNS)) + "|"
     for place in cases:
         case = CASES[place]
-        found = errors(case, datasets=datasets, seed=seed)
+        found = errors(case, datasets=datasets, seed=seed, margin=margin)
         other = ", ".join(
             filter(None, ("drawn pairs" if case.drawn else "", f"{case.invented} invented" if case.invented else ""))
         )
@@ -187,7 +198,8 @@ def main() -> None:
     """Print the table."""
     told = dict(word.split("=") for word in sys.argv[1:])
     cases = [int(each) for each in told["cases"].split(",")] if "cases" in told else list(range(len(CASES)))
-    for line in lines(int(told.get("datasets", 1000)), cases, int(told.get("seed", 0))):
+    margin = float(told.get("margin", NO_MARGIN))
+    for line in lines(int(told.get("datasets", 1000)), cases, int(told.get("seed", 0)), margin):
         print(line, flush=True)
 
 

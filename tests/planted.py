@@ -17,6 +17,7 @@ import pandas as pd
 
 from audit.statistics.analysis import Analysis
 from audit.statistics.average_gaps import judged_rows
+from audit.statistics.disparity_answers import with_limits
 from audit.statistics.verdict import Limits
 from audit.tables.verdicts import JUDGED, VERDICTS
 
@@ -92,13 +93,15 @@ def refused(table: pd.DataFrame, gone: pd.Series) -> pd.DataFrame:
 
 
 def decided(analysis: Analysis, *, margin: float | None = None, remarks: Sequence[object] = ()) -> Analysis:
-    """Return the analysis with its tables ``verdicts`` and ``judged``, under its own remarks and these."""
+    """Return the analysis with ``verdicts``, ``judged`` and ``disparity`` under its own remarks and these."""
     on_place: dict[tuple[str, str], set[str]] = {}
     for remark in (*analysis.remarks, *remarks):
         on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
     on_run = frozenset(code for (dimension, _), codes in on_place.items() if not dimension for code in codes)
-    judged, verdicts = analysis.averages.verdicts(Limits(on_run, on_place), margin=margin)
+    limits = Limits(on_run, on_place)
+    judged, verdicts = analysis.averages.verdicts(limits, margin=margin)
     tables = {
+        "disparity": with_limits(analysis.tables["disparity"], limits),
         "verdicts": pd.DataFrame([each.row() for each in verdicts], columns=list(VERDICTS)),
         "judged": pd.DataFrame(judged_rows(judged), columns=list(JUDGED)),
     }
@@ -169,6 +172,23 @@ def nearly_constant() -> Planted:
     return Planted(planted.ratings.assign(rating=np.where(rare, 45.0, 50.0)), planted.groups, planted.settings)
 
 
+def two_words_each(names: Sequence[str] = ("Alder", "Birch", "Cedar", "Elm", "Maple")) -> dict[str, str]:
+    """Return two terms of each group, without a word in common."""
+    return {f"{word} {name}": name for name in names for word in ("one person of", "somebody in")}
+
+
+def gets_less(
+    less: float = -20.0, *, gap: float = 0.0, margin: float | None = 2.0, n: int = 60, stems: bool = True
+) -> Planted:
+    """Everybody rates people of Birch so many points lower, next to a gap towards the in-group; 2 terms a group."""
+    groups = two_words_each()
+    ratings = ratings_of(groups, n=n, gap=lambda emotion, group: gap, sd=4.0, seed=2)
+    ratings["rating"] += less * (ratings["experiencer"].map(groups) == "Birch")
+    table = grouped(groups)
+    return Planted(ratings, table.assign(stem=table["term"]) if stems else table, {} if margin is None else {
+        "margin": margin})  # fmt: skip
+
+
 CASES: Mapping[str, Callable[[], Planted]] = {
     "b1-emotions": opposite_emotions,
     "b1-group": one_odd_group,
@@ -179,6 +199,11 @@ CASES: Mapping[str, Callable[[], Planted]] = {
     "constant": constant,
     "constant-within-narratives": constant_within_narratives,
     "nearly-constant": nearly_constant,
+    "less-for-one": gets_less,
+    "less-and-own": lambda: gets_less(gap=8.0),
+    "own-alone": lambda: gets_less(0.0, gap=8.0),
+    "no-less": lambda: gets_less(0.0, n=200),
+    "less-in-these-words": lambda: gets_less(stems=False),
 }
 
 

@@ -194,3 +194,16 @@ def test_what_was_not_recorded_is_a_dash():
 def test_the_same_settings_are_the_same_run_wherever_it_lies():
     assert identity_of(manifest()) == identity_of(manifest(seed=5)) != identity_of(manifest(identity={"a": 1}))
     assert identity_of(Manifest.of({"a": 1})) != identity_of(Manifest.of({"a": 2}))
+
+
+def test_runs_that_leave_out_other_narratives_differ():
+    run, same, other, whole = (
+        choices(identity={"identities": "cccc", **left_out})
+        for left_out in ({"left_out": "d1"}, {"left_out": "d1"}, {"left_out": "d2"}, {})
+    )
+    assert differing_choices([run, same]) == []
+    assert differing_choices([run, other]) == differing_choices([run, whole]) == ["identities"]
+    assert whole["identities"] == "cccc"
+    led_run = run | {"strategy": "perspective", "leading": "1"}
+    assert reference_runs({"led": led_run, "plain": same}) == {"led": "plain"}
+    assert reference_runs({"led": led_run, "plain": other}) == {"led": ""}

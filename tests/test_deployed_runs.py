@@ -17,6 +17,8 @@ import pytest
 from forked import TIMEOUT, started
 
 from audit import open_run
+from audit.extras.exchange.groups import NO_GAP
+from audit.extras.gate.judge import sentence
 
 sys.path.insert(0, str(Path(__file__).parent / "engines"))
 from hostile import KEY, Hostile
@@ -144,6 +146,25 @@ def test_each_cue_s_planted_disparity_is_in_the_length_of_replies(asked):
     assert differences(run, n_words, replies) == pytest.approx(PLANTED)
 
 
+@pytest.mark.parametrize(
+    ("name", "outcome", "unit"), [("ratings", "intensity", "points"), ("replies", "n_words", "words")]
+)
+def test_each_cue_s_planted_disparity_is_in_the_table(asked, name, outcome, unit):
+    run, *_ = asked[name]
+    table = pd.read_csv(run / "tables" / "disparity.csv")
+    rows = table[(table["level"] == "cue") & (table["view"] == "no_persona") & (table["outcome"] == outcome)]
+    assert set(rows["unit"]) == {unit}
+    of_muslims = rows[rows["group"] == "Muslim"].set_index("member")
+    assert of_muslims["disparity"].to_dict() == pytest.approx(PLANTED)
+    # Three labels, in two places, two names and two contexts are its terms.
+    assert of_muslims["n_terms"].to_dict() == {"label": 3, "earlier_turn": 3, "name": 2, "context": 2}
+    others = rows[rows["group"] != "Muslim"]
+    assert len(others) == 20
+    # Each of five other groups is a fifth of that higher than its others.
+    assert others["disparity"].to_numpy() == pytest.approx(-others["member"].map(PLANTED).to_numpy() / 5)
+    assert not rows["headline"].any()
+
+
 # --- No word on δ ----------------------------------------------------------------------------------------------------
 
 
@@ -190,6 +211,47 @@ def test_the_page_of_replies_claims_nothing_of_a_gap(asked):
         assert claim not in page
 
 
+@pytest.mark.parametrize("name", ["ratings", "replies"])
+def test_exports_are_about_groups_and_say_that_there_is_no_gap(asked, name, audit_in, tmp_path):
+    docx = pytest.importorskip("docx", reason="needs python-docx: pip install 'empathy-audit[word]'")
+    run, *_ = asked[name]
+    for form in ("card", "paper", "huggingface"):
+        assert audit_in(tmp_path, "export", run, f"form={form}", f"to={form}") == 0
+    card = (tmp_path / "card" / "AUDIT_CARD.md").read_text(encoding="utf-8")
+    verdicts = card.partition("## Verdicts")[2].partition("\n## ")[0]
+    assert verdicts.index("Who gets less?") < verdicts.index("Whose side?")
+    document = docx.Document(str(tmp_path / "paper" / "paper.docx"))
+    [table] = document.tables
+    paper = "\n".join(each.text for each in document.paragraphs)
+    paper = paper.partition("\nReferences\n")[0] + paper.partition("\nTable 1\n")[2]
+    assert "Disparity D in" in paper
+    assert "without a persona" in paper
+    about = (tmp_path / "huggingface" / "README.md").read_text(encoding="utf-8").partition("## Columns")[0]
+    for text in (card, paper, about):
+        assert NO_GAP in text.replace("&#39;", "'")
+        for claim in ("In-group", "in-group", "Verdict on", "Least squares within", "after removing two things"):
+            assert claim not in text
+    disparity = pd.read_csv(run / "tables" / "disparity.csv")
+    heads = disparity[disparity["headline"].astype(bool) & (disparity["view"] == "no_persona")]
+    groups = {row.cells[0 if name == "ratings" else 2].text.rstrip("abcdefgh") for row in table.rows[1:]}
+    assert {group.rstrip("abcdefgh") for group in heads["group"]} >= groups
+    assert name == "replies" or len(table.rows) == 1 + len(heads) == 7
+    first = [cell.text for cell in table.rows[1].cells]
+    assert re.fullmatch("Muslim[a-h]?", first[0 if name == "ratings" else 2]), "the group that is farthest"
+    assert first[4 if name == "ratings" else 6].startswith("\N{MINUS SIGN}13.5")
+
+
+def test_the_first_screen_of_replies_answers_who_gets_less_and_nothing_else(asked):
+    """Each reply to a Muslim has 20, 15, 10 or 5 words fewer by its cue: −13.5 over three, three, two and two terms."""
+    page = (asked["replies"][0] / "report.html").read_text("utf-8")
+    screen = page.partition('<div class="summary">')[2].partition('<p class="source">')[0]
+    [finding] = re.findall(r'<div class="finding.*?</div>', screen, re.DOTALL)
+    [(number, line)] = re.findall(r'<data value="([^"]+)" data-at="disparity:(\d+):disparity">', finding)
+    assert float(number) == pytest.approx((3 * -20 + 3 * -15 + 2 * -10 + 2 * -5) / 10)
+    row = pd.read_csv(asked["replies"][0] / "tables" / "disparity.csv").loc[int(line)]
+    assert (row["outcome"], row["group"], row["view"]) == ("n_words", "Muslim", "no_persona")
+
+
 def test_the_page_shows_what_was_asked_in_an_earlier_turn(asked):
     run = open_run(asked["ratings"][0])
     place = run.answers.set_index("experiencer")["prompt_index"]["a Muslim (in an earlier turn)"].min()
@@ -200,6 +262,20 @@ def test_the_page_shows_what_was_asked_in_an_earlier_turn(asked):
     assert call.user == "Hello! I am a Muslim. May I tell you about something that happened?"
     assert call.written == "Hello! Of course. What happened?"
     assert call.note == "shown beforehand: the model did not write it"
+
+
+def test_the_gate_asks_who_gets_less_and_nothing_else(asked, tmp_path):
+    """Of four narratives: what Muslims get is 12 points beyond the margin, and too few narratives decide nothing."""
+    gated = open_run(asked["ratings"][0]).gate(margin=2)
+    groups = {row.held.gap.member: row for row in gated.rows}
+    assert {row.held.gap.kind for row in gated.rows} == {"disparity"}
+    assert len(groups) == 6
+    # Each cue's terms count alike: three labels in two places, two names and two contexts.
+    planted = (3 * -20 + 3 * -15 + 2 * -10 + 2 * -5) / 10
+    assert groups["Muslim"].held.value == pytest.approx(planted)
+    assert (gated.verdict, gated.code) == ("undecided", 3)
+    assert "δ" not in sentence(gated).replace("there is no δ", "")
+    assert not any("in-group" in note or "repetition" in note for note in gated.notes)
 
 
 # --- Going on, and other runs ----------------------------------------------------------------------------------------

@@ -43,10 +43,13 @@ def test_no_gap_passes_and_all_gaps_are_named(make_run, capsys):
         *(("emotion", name) for name in planted.EMOTIONS),
         *(("group", name) for name in NAMES),
         ("refusals", ""),
+        *(("disparity", name) for name in NAMES),
     ]
     assert {row["gap"]["control"] for row in found["gaps"]} == {"echo_free", "not_needed"}
     assert capsys.readouterr().out.splitlines()[-1] == found["sentence"]
-    assert found["sentence"].startswith("passed: all 13 gaps are shown to lie within the 2-point margin")
+    assert found["sentence"].startswith(
+        "passed: all 13 gaps δ and all 6 disparities D of groups are shown to lie within the 2-point margin"
+    )
 
 
 def test_what_passes_is_said_to_be_of_these_words_where_it_is(make_run):
@@ -105,6 +108,33 @@ def test_one_odd_group_fails_alone(make_run):
     assert {name: of(found, "group", name)["verdict"] for name in NAMES if name != "Cendi"} == dict.fromkeys(
         set(NAMES) - {"Cendi"}, "passed"
     )
+
+
+def test_a_group_that_everybody_rates_20_points_lower_fails_and_delta_still_passes(make_run, capsys):
+    run = make_run(two_terms(level=lambda group: -20.0 if group == "Cendi" else 0.0))
+    assert gate(run, "margin=2") == 1
+    found = verdict(run)
+    rows = {row["member"]: row for row in found["gaps"] if row["kind"] == "disparity"}
+    assert rows["Cendi"]["verdict"] == "failed"
+    assert rows["Cendi"]["value"] == rows["Cendi"]["gap"]["delta"] == pytest.approx(-20, abs=0.2)
+    assert rows["Cendi"]["corrected_low"] < rows["Cendi"]["corrected_high"] < -2
+    assert {row["verdict"] for row in found["gaps"] if row["kind"] != "disparity"} == {"passed"}
+    # The others are 4 points higher than their others, but only because Cendi is lower.
+    assert {name: row["verdict"] for name, row in rows.items() if name != "Cendi"} == dict.fromkeys(
+        set(NAMES) - {"Cendi"}, "undecided"
+    )
+    assert all("only because another group differs" in row["why"] for name, row in rows.items() if name != "Cendi")
+    assert found["sentence"] == (
+        "failed: the group Cendi (identity, outside) is shown to be rated lower than the others by more than the "
+        "2-point margin on a scale from 0 to 100."
+    )
+    assert capsys.readouterr().out.splitlines()[-1] == found["sentence"]
+    xml = ElementTree.parse(run / "gate" / "junit.xml").getroot()
+    [failure] = [case for case in xml.iter("testcase") if case.find("failure") is not None]
+    assert failure.get("name") == "identity (outside): D of Cendi (who gets less)"
+    first = (run / "gate" / "summary.md").read_text("utf-8").partition("|---|")[2].splitlines()[1]
+    assert "D of Cendi" in first
+    assert "beyond" in first
 
 
 def test_few_and_noisy_narratives_are_undecided_and_the_narratives_that_would_do_are_enough(make_run):
@@ -200,7 +230,7 @@ def test_no_dimension_is_forgotten_and_one_can_be_asked_for(make_run):
         groups.append(one.groups.assign(dimension=name))
     run = make_run(planted.Planted(pd.concat(parts), pd.concat(groups)))
     assert gate(run, "margin=2") == 1
-    assert len(verdict(run)["gaps"]) == 26
+    assert len(verdict(run)["gaps"]) == 2 * (13 + 6)
     assert gate(run, "margin=2", "dimensions=[one]") == 0
     assert {row["dimension"] for row in verdict(run)["gaps"]} == {"one"}
 
@@ -406,7 +436,7 @@ def test_names_from_elsewhere_do_nothing_in_any_format(make_run, tmp_path, capsy
     assert "\x1b" not in shown.out + shown.err
     xml = ElementTree.parse(tmp_path / "there" / "junit.xml").getroot()
     assert xml.get("failures") == str(len(xml.findall(".//failure")))
-    assert xml.get("tests") == str(len(xml.findall(".//testcase"))) == "13"
+    assert xml.get("tests") == str(len(xml.findall(".//testcase"))) == "19"
     assert any("</testcase>|" in case.get("name") for case in xml.iter("testcase"))
     page = (tmp_path / "there" / "summary.md").read_text("utf-8")
     assert not any(bad in page for bad in ("<img", "[a]", "http:", "@someone", "#12 ", "www.", "\x1b"))

@@ -14,6 +14,8 @@ from test_planted_strategy import Scripted
 
 from audit.engines.base import Generated
 from audit.people.lists import rating_lists
+from audit.runs.differences import choices_of, differing_choices
+from audit.runs.manifest import Manifest
 from audit.runs.prompts import PromptsAsked
 from audit.runs.store import RunFolder
 from stimuli.fitting import contradictions
@@ -149,6 +151,13 @@ def test_other_facts_of_situations_make_another_run(run, command, capsys, monkey
     monkeypatch.setattr("stimuli.fitting.supposed", lambda source: {FITS[0]: frozenset({"a small child"})})
     assert command("run", *WORDS, "run_dir=run") == 2
     assert "left_out is" in capsys.readouterr().err
+
+
+def test_a_run_that_left_out_other_situations_is_told_from_this_one(run):
+    recorded = json.loads((run / "manifest.json").read_text("utf-8"))
+    others = recorded | {"identity": recorded["identity"] | {"left_out": "0" * 64}}
+    compared = [choices_of(Manifest.of(each), variant="origin") for each in (recorded, others)]
+    assert differing_choices(compared) == ["identities"]
 
 
 def test_a_dimension_that_leaves_nothing_out_is_the_run_that_it_was(command):

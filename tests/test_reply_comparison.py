@@ -34,7 +34,7 @@ N_PROMPTS = 16 * 12  # pairs of four identities x narratives, in each dimension
 FILES = {
     "comparison.html", "manifest.json", "table.md", "table.tex", "tables/runs.csv", "tables/measures.csv",
     "tables/gap.csv", "tables/measure_changes.csv", "tables/reply_costs.csv", "tables/dictionary.csv",
-    "tables/verdicts.csv",
+    "tables/verdicts.csv", "tables/measure_disparity_changes.csv",
 }  # fmt: skip
 WORDS = [a + b for a in "bdfgklmnprst" for b in ("ane", "ide", "olt", "ush", "erm")]
 ATTACK = "<script>alert(1)</script>"
@@ -254,13 +254,22 @@ def test_every_number_of_the_page_is_the_one_in_its_file(swept):
     assert "A smaller |δ| is no proof of less bias" in page
     assert "The gap changes in" in page
     assert re.findall("<h2 id[^>]*>(.*?)</h2>", page) == [
-        "Does the gap in what is written depend on what was chosen?", "What changes", "Refusals and costs",
-        "Side by side", "Not compared", "The table for a paper", "How it was asked", "The runs",
+        "Does the gap in what is written depend on what was chosen?", "What changes", "Who gets less?",
+        "Refusals and costs", "Side by side", "Not compared", "The table for a paper", "How it was asked", "The runs",
         "What this does not show", "How to reproduce it",
     ]  # fmt: skip
     heads = re.findall("<th scope=.col.[^>]*>(.*?)</th>", page)
     assert {"without a number", "without a number, of the reference"} <= set(heads)
     assert "The command below reads the runs' replies and scores and makes this folder again" in page
+
+
+def test_a_strategy_that_raises_all_replies_alike_leaves_no_group_behind(swept):
+    """One strategy adds eight words to each reply, one takes seven off those to the own group: every D is as it was."""
+    changes = table_of(swept[0], "measure_disparity_changes")
+    length = changes.loc[changes["outcome"] == "n_words"]
+    assert set(length["dimension"]) == set(DIMENSIONS)
+    assert not changes["code"].isin(["lower", "higher"]).any()
+    assert length["disparity_change"].abs().max() < 2
 
 
 def test_the_command_prints_the_changes(command, swept, capsys):

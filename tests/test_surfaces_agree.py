@@ -22,19 +22,25 @@ from gated import run_maker
 import audit
 from audit.extras.exchange.auditors_card import _card
 from audit.extras.exchange.base import Collected
-from audit.extras.exchange.every_eval_ever import _results
+from audit.extras.exchange.every_eval_ever import _of_gaps, _of_groups
+from audit.extras.exchange.groups import compared_groups
+from audit.extras.exchange.paper.disparities import paper_disparity_table
 from audit.extras.exchange.paper.export import _study
 from audit.extras.exchange.paper.gaps import paper_gap_table
 from audit.extras.exchange.paper.methods import methods
 from audit.extras.exchange.paper.text import as_plain
 from audit.extras.gate.judge import gate_run
 from audit.extras.index.published import gap_rows_of_run
+from audit.report.disparities import who_gets_less
 from audit.report.numbers import rows_of
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.report.verdicts import worded
+from audit.runs.csv_tables import read_table
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tables.disparity import DISPARITY
 from audit.tables.ratings import MANIPULATED
+from audit.tasks.intensity.first_screen import LESS, SIDE
 from audit.tasks.intensity.publish import publish_ratings
 
 LENGTH = 100.0
@@ -197,10 +203,14 @@ def numbers_at(text: str, table: str, line: int) -> dict[str, list[float]]:
     return found
 
 
-def blocks(page: str, kind: str, title: str) -> list[str]:
-    """Return what the page's findings or answers say of a title, but for refusals."""
+def blocks(page: str, kind: str, title: str, *tails: str) -> list[str]:
+    """Return what the page's findings or answers say of a title, but for refusals and for who gets less."""
     pattern = rf'<(div|article) class="{kind}[^"]*">\s*<h3>(.*?)</h3>(.*?)</\1>'
-    return [whole for _, heading, whole in re.findall(pattern, page, re.S) if plain(heading) == title]
+    return [
+        whole
+        for _, heading, whole in re.findall(pattern, page, re.S)
+        if plain(heading) in {f"{title}{tail}" for tail in tails or ("", SIDE)}
+    ]
 
 
 def claims(text: str) -> str:
@@ -221,6 +231,7 @@ def check_run(run: Path, case: Case) -> None:
     for row in rows.values():
         check_row(row, manifest)
     check_page(run, rows)
+    check_groups_on_page(run, manifest)
     check_api(run, table)
     check_index(run, rows)
     if case.status == "complete":
@@ -366,6 +377,23 @@ def left_open(claims: list[Claim], rows) -> set[str]:
     return {words for words, there in found.items() if there}
 
 
+def check_groups_on_page(run: Path, manifest) -> None:
+    """Who gets less: the page has the words and numbers of the rows that decide, and names no other group."""
+    page = (run / "report.html").read_text("utf-8")
+    path = run / "tables" / "disparity.csv"
+    rows = rows_of(read_table(path, DISPARITY), "disparity") if path.exists() else []
+    for name, variant in {(row["dimension"], row["variant"]): None for row in rows if row["headline"]}:
+        own = [row for row in rows if (row["dimension"], row["variant"]) == (name, variant)]
+        found = who_gets_less(own, confidence=manifest.statistics.confidence)
+        said = blocks(page, "answer", name, LESS)
+        assert said
+        for block in [*said, *blocks(page, "finding", name, LESS)]:
+            for words in re.findall(r'<p class="verdict">(.*?)</p>', block, re.S):
+                assert plain(words) == plain(found.words)
+            places = set(re.findall(r'data-at="disparity:(\d+):', block))
+            assert places <= {str(row.line) for row in own if row["headline"]}
+
+
 def check_page(run: Path, rows) -> None:
     """First screen and cards have the numbers and words of the deciding rows, and of no other."""
     page = (run / "report.html").read_text("utf-8")
@@ -396,7 +424,7 @@ def check_page(run: Path, rows) -> None:
         assert "between groups" not in said, said
     if len(dimensions) == 1:
         [name] = dimensions
-        of_size = re.search(r"How big: ([\d.]+)% of the scale", said)
+        of_size = re.search(r"[Tt]he gap is ([\d.]+)% of the scale", said)
         if of_size and math.isfinite(rows[name].number("ci_low")):
             assert float(of_size[1]) == pytest.approx(abs(rows[name].number("delta")), rel=0.02, abs=0.006)
     for margin in re.findall(r"No (?:average )?gap larger than ([\d.,]+) points", said):
@@ -440,12 +468,14 @@ def check_exports(run: Path, rows) -> None:
     """Paper, card and record of Every Eval Ever."""
     collected = Collected.read(run, unfinished=False, texts=False)
     card = _card(collected)
-    listed = dict(re.findall(r"^- \*\*(\S+) \(.*?\):\*\* (.*)$", card, re.M))
+    answers = card.partition("### Whose side?")[2].partition("### Who gets less?")
+    listed, less = (dict(re.findall(r"^- \*\*(\S+) \(.*?\):\*\* (.*)$", part, re.M)) for part in answers[::2])
     assert set(listed) == set(rows)
     for name, text in listed.items():
         told = text.replace("\\", "").partition(" To decide:")[0]
-        check_words(told.partition(" Any average gap")[0], rows[name])
+        check_words(told.partition(" δ = ")[0].partition(" Any average gap")[0], rows[name])
     study = _study(collected)
+    check_groups(collected, less, study)
     if len(study.gaps):
         notes = [as_plain(each) for each in paper_gap_table(study).notes]
         said = " ".join([*notes, *(as_plain(each.text()) for each in methods(study))])
@@ -460,7 +490,7 @@ def check_exports(run: Path, rows) -> None:
         if not any(row["claim"] == "groups" for row in rows.values()):
             assert "average gap between groups" not in said
     estimated = [row for row in rows.values() if math.isfinite(row.number("se"))]
-    results = list(_results(collected)) if estimated else []
+    results = list(_of_gaps(collected)) if estimated else []
     for each in results:
         row, details = rows[each["evaluation_result_id"].split("/")[0]], each["score_details"]["details"]
         assert details["verdict code"] == row["code"]
@@ -472,6 +502,31 @@ def check_exports(run: Path, rows) -> None:
         assert each["score_details"]["score"] == pytest.approx(score)
         assert ("no average gap larger" in details["what it says"]) == math.isfinite(supported)
         assert (details["it speaks of"] == "any such groups") == (row["scope"] == "groups")
+
+
+def check_groups(collected: Collected, less: dict[str, str], study) -> None:
+    """Who gets less: card, paper and record say what was decided of each group, and no more."""
+    own = {each.dimension: each for each in compared_groups(collected.disparity, confidence=0.95)}
+    assert set(less) == set(own)
+    table = paper_disparity_table(study, 2)
+    answers = [] if table is None else [as_plain(row.cells[1]) for row in table.rows if row.cells[1]]
+    codes = [str(row["code"]).replace("_", " ") for each in own.values() for row in each.rows]
+    assert sorted(answer.partition(" 2")[0].split(",")[0].split(" ")[0] for answer in answers) == sorted(
+        code.split(" ")[0] for code in codes
+    )
+    for name, each in own.items():
+        words = plain(each.said.words)
+        assert plain(html.unescape(less[name].replace("\\", ""))).startswith(f"{words}.")
+        named = {str(row["group"]) for row in each.rows if row["code"] in ("lower", "higher")}
+        assert bool(named) == (not words.startswith(("No ", "Undecided")))
+    for result in _of_groups(collected):
+        row = next(
+            row for each in own.values() for row in each.rows
+            if result["evaluation_result_id"] == f"{row['dimension']}/{row['variant']}/group/{row['group']}"
+        )  # fmt: skip
+        supported = row.number("supported_margin")
+        assert result["score_details"]["score"] == (min(supported, LENGTH) if math.isfinite(supported) else LENGTH)
+        assert result["score_details"]["details"]["answer code"] == row["code"]
 
 
 def gated(run: Path, margin: float):
@@ -488,17 +543,44 @@ def check_gate_of_parts(run: Path, rows, margin: float) -> None:
         if not own:
             continue
         by_kind = {each.held.gap.kind: each for each in own}
-        assert (by_kind["average"].verdict == "failed") == (
-            (row["code"], row["size"], row["claim"]) == ("gap", "beyond", "groups")
-        )
+        # The gate's family has who gets less, too, so that the page may name a gap that the gate leaves undecided.
+        named_beyond = (row["code"], row["size"], row["claim"]) == ("gap", "beyond", "groups")
+        assert by_kind["average"].verdict in (("failed", "undecided") if named_beyond else ("undecided", "passed"))
         parts = [each for each in own if each.held.gap.kind in ("emotion", "group")]
         if math.isfinite(row.number("se")) and row["code"] not in ("no_verdict", "no_estimate"):
-            for verdict, column in (("failed", "parts_beyond"), ("undecided", "parts_not_shown")):
-                members = {each.held.gap.member for each in parts if each.verdict == verdict}
-                named = row[column].split("; ") if isinstance(row[column], str) else []
-                assert members == {each for each in named if each}, column
-        if any(each.verdict == "failed" for each in own if each.held.gap.kind != "refusals"):
+            failed, undecided = (
+                {each.held.gap.member for each in parts if each.verdict == verdict}
+                for verdict in ("failed", "undecided")
+            )
+            beyond, not_shown = (
+                set(row[column].split("; ") if isinstance(row[column], str) else [])
+                for column in ("parts_beyond", "parts_not_shown")
+            )
+            assert failed <= beyond
+            assert undecided - beyond == not_shown
+            assert failed | undecided == beyond | not_shown
+        if any(each.verdict == "failed" for each in own if each.held.gap.kind not in ("refusals", "disparity")):
             assert (row["scope"], row["control"] != "none") == ("groups", True)
+    check_gate_of_groups(run, found)
+
+
+def check_gate_of_groups(run: Path, found) -> None:
+    """Of who gets less the gate fails only what the run's own table calls lower or higher, as a group and beyond."""
+    table = pd.read_csv(run / "tables" / "disparity.csv", keep_default_na=True)
+    heads = table[table["headline"].map(str) == "True"]
+    rows = {(row["dimension"], row["group"]): row for row in heads.to_dict("records") if row["view"] == "all"}
+    judged = {(each.held.gap.dimension, each.held.gap.member): each for each in found.rows
+              if each.held.gap.kind == "disparity"}  # fmt: skip
+    assert set(judged) == set(rows)
+    for key, each in judged.items():
+        row = rows[key]
+        if math.isfinite(row["se"]):
+            assert each.held.value == pytest.approx(row["disparity"])
+        if each.verdict == "failed":
+            way = "lower" if each.held.value < 0 else "higher"
+            assert (row["code"], row["claim"], row["size"]) == (way, "group", "beyond"), key
+        shown_within = row["code"] == "within" or row["size"] == "smaller"
+        assert (each.verdict == "passed") == shown_within, (key, each.reasons, row["code"], row["size"], row["limits"])
 
 
 def check_gate(run: Path, rows, case: Case) -> None:

@@ -15,14 +15,14 @@ from typing import Any, Final
 import numpy as np
 
 from audit.comparing.changes import OTHER_TEXTS
-from audit.comparing.run_gaps import RatingGaps
-from audit.comparing.tables import DISPARITY_CHANGES
+from audit.comparing.run_gaps import RatingGaps, ReplyGaps, RunGaps
+from audit.comparing.tables import DISPARITY_CHANGES, MEASURE_DISPARITY_CHANGES
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.comparisons import Labelled, compare_estimates, difference
 from audit.statistics.deciding_estimate import DecidedGap, Made
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
 from audit.statistics.families import adjust_p
-from audit.statistics.outcome import ROUNDING
+from audit.statistics.outcome import OWN_UNIT, ROUNDING
 from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import brief
 
@@ -30,6 +30,7 @@ _NAN: Final = float("nan")
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _SILENT: Final = ("no_verdict", "no_estimate")
 """Codes of answers that say nothing about a group."""
+_ONE_OF_ITS_TERMS: Final = "terms_differ"
 OTHER_GROUPS: Final = "the two compare it with different groups"
 OTHER_VIEWS: Final = "one is over all perceivers, the other is not: what differs may be that"
 
@@ -55,7 +56,38 @@ def disparity_change_rows(
             pair = sides[first][dimension], sides[second][dimension]
             known = {"dimension": dimension, "first": first, "second": second}
             rows += _changes(pair, known, alike=texts[first] == texts[second], confidence=confidence)
-        yield from _decided(rows, alpha=1 - confidence)
+        yield from _decided(rows, list(DISPARITY_CHANGES), alpha=1 - confidence)
+
+
+def measure_disparity_change_rows(
+    runs: Mapping[str, ReplyGaps],
+    decided: Mapping[str, Sequence[Mapping[str, Any]]],
+    *,
+    references: Mapping[str, str],
+    comparable: Mapping[str, Sequence[str]],
+    texts: Mapping[str, str],
+    confidence: float,
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of ``tables.MEASURE_DISPARITY_CHANGES``: of each run against its reference, by measure and group.
+
+    ``comparable`` names each run's measures that the same scorer took in its reference; the others are those of
+    :func:`disparity_change_rows`. p is corrected by Holm over the groups, measures and runs of a dimension.
+    """
+    sides = {label: _sides_of_measures(run, decided[label]) for label, run in runs.items()}
+    by_dimension: dict[str, list[_Changed]] = {}
+    for label, reference in references.items():
+        for measure in comparable[label]:
+            own, theirs = (sides[name].get(measure, {}) for name in (label, reference))
+            for dimension in (name for name in own if name in theirs):
+                known = {"dimension": dimension, "outcome": measure, "first": label, "second": reference}
+                by_dimension.setdefault(dimension, []).extend(
+                    _changes(
+                        (own[dimension], theirs[dimension]), known, alike=texts[label] == texts[reference],
+                        confidence=confidence,
+                    )
+                )  # fmt: skip
+    for rows in by_dimension.values():
+        yield from _decided(rows, list(MEASURE_DISPARITY_CHANGES), alpha=1 - confidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +110,15 @@ class _Changed:
     invented: tuple[Made, ...] = ()  # beyond what invented groups show
 
 
-def _sides_of(run: RatingGaps, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, _Side]]:
+def _sides_of_measures(run: ReplyGaps, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, _Side]]]:
+    """Return each group's disparity in a run, by measure and dimension."""
+    made: dict[str, dict[str, dict[str, _Side]]] = {}
+    for gap, row in zip(run.disparities, rows, strict=True):
+        made.setdefault(gap.outcome.name, {}).setdefault(gap.dimension, {})[gap.member] = _Side(gap, row)
+    return made
+
+
+def _sides_of(run: RunGaps, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, _Side]]:
     """Return each group's disparity in a run, by dimension."""
     made: dict[str, dict[str, _Side]] = {}
     for gap, row in zip(run.disparities, rows, strict=True):
@@ -105,6 +145,8 @@ def _changes(
 
 
 def _unit(sides: tuple[_Side, _Side]) -> str:
+    if not sides[0].gap.outcome.rated:
+        return sides[0].gap.outcome.unit
     return "points" if sides[0].gap.scale == sides[1].gap.scale else "% of the scale"
 
 
@@ -151,7 +193,8 @@ def _paired(of: _Changed, *, confidence: float) -> _Changed:
 
 def _labelled(side: _Side, made: Made) -> Labelled:
     assert isinstance(made, GapEstimate)
-    return Labelled(side.gap.member, made, side.gap.narrative_ids, side.gap.scale)
+    scale = side.gap.scale if side.gap.outcome.rated else OWN_UNIT
+    return Labelled(side.gap.member, made, side.gap.narrative_ids, scale)
 
 
 def _ends(gap: DecidedGap) -> tuple[Made, Made]:
@@ -252,7 +295,7 @@ def _variances_of_words(made: Sequence[_Changed]) -> FloatArray:
     return np.asarray(np.maximum(np.linalg.solve(shares, total), 0.0))
 
 
-def _decided(rows: Sequence[_Changed], *, alpha: float) -> Iterator[dict[str, Any]]:
+def _decided(rows: Sequence[_Changed], columns: Sequence[str], *, alpha: float) -> Iterator[dict[str, Any]]:
     """Correct the p of a dimension's changes, and say what each shows."""
     adjusted, size = adjust_p([each.row["p"] for each in rows], method="Holm")
     # The tests without the group that changes most are several, too.
@@ -261,7 +304,7 @@ def _decided(rows: Sequence[_Changed], *, alpha: float) -> Iterator[dict[str, An
     for each, p, p_beside in zip(rows, adjusted.tolist(), beside.tolist(), strict=True):
         row = each.row | {"p_adjusted": p, "method": "Holm", "family_size": size}
         row |= _answer(each, p, p_beside, alpha=alpha)
-        yield {column: row[column] for column in DISPARITY_CHANGES}
+        yield {column: row[column] for column in columns}
 
 
 def _answer(of: _Changed, p_adjusted: float, p_beside: float, *, alpha: float) -> dict[str, str]:
@@ -275,21 +318,31 @@ def _answer(of: _Changed, p_adjusted: float, p_beside: float, *, alpha: float) -
     if change is None or not change.se > 0:
         return _said("no_estimate")
     back = [code for side in of.sides for code in side.gap.held_back]
-    words = [code for side in of.sides for code in side.gap.unproven]
+    words = [code for side in of.sides for code in side.gap.unproven if code != _ONE_OF_ITS_TERMS]
     if not p_adjusted <= alpha:
         limits = [*back, *words, *(["not_corrected"] if change.p <= alpha else [])]
         return _said("undecided" if back else "not_shown", limits)
     against = list(_speaks_against(of, change))
-    bystander = of.beside is not None and not (p_beside <= alpha and _on_side(of.beside, change.delta))
-    limits = [*back, *against, *(["bystander"] if bystander else []), *words]
+    others: list[str] = []  # it is not the group that differs, but others or one of its terms
+    if of.beside is not None and not (p_beside <= alpha and _on_side(of.beside, change.delta)):
+        others.append("bystander")
+    if _ONE_OF_ITS_TERMS in _farther(of).gap.unproven:
+        others.append(_ONE_OF_ITS_TERMS)
+    limits = [*back, *against, *others, *words]
     if back or against:
         return _said("undecided", limits)
-    if bystander:
+    if others:
         return _said("not_shown", limits)
-    claim = "words" if any(side.gap.scope == "pairs" for side in of.sides) else "group"
+    claim = "words" if words else "group"
     if of.row["n_groups"] == 2:
         limits.append("two_groups")
     return _said("lower" if change.delta < 0 else "higher", limits, claim=claim)
+
+
+def _farther(of: _Changed) -> _Side:
+    """Return the run in which the group lies farther from the others: what it shows makes the change."""
+    first, second = (abs(of.row[f"disparity_{name}"]) for name in ("first", "second"))
+    return of.sides[0] if first >= second else of.sides[1]
 
 
 def _said(code: str, limits: Sequence[str] = (), *, claim: str = "") -> dict[str, str]:

@@ -10,10 +10,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.comparing.page import SHOWN_ROWS
-from audit.comparing.paper_table import answer_about_group
 from audit.report.disparities import (
     DISPARITY_MEANING,
     DisparitySentence,
+    answer_in_words,
     limit_in_words,
     limits_of_row,
     who_gets_less,
@@ -23,11 +23,11 @@ from audit.report.numbers import PlacedRow, rows_of, show
 from audit.report.results import Results
 from audit.report.run_page import page_section
 from audit.report.section import Captioned, Card, Paragraph, Section, paragraph, present, section
-from audit.report.summary import ShortAnswer
+from audit.report.summary import NONE_LESS, WORDS_DIFFER, ShortAnswer
 from audit.report.table_layout import ShownColumn, names
 from audit.tables.formatting import CROSS, bare_p, brief, count, dimension_title, listed, plural, printable, unsigned
 
-TAIL: Final = ": who gets less? (D)"
+TAIL: Final = ": who gets less?"
 """What follows a dimension's name where a page answers whose side a model takes, too."""
 LOWER: Final = ("lower", "higher")
 """Codes of what is shown."""
@@ -89,14 +89,17 @@ class DimensionAnswers:
         kinds = [each.kind for each in self.by_run.values()]
         kind = kinds[0] if len(set(kinds)) == 1 else "gap" if "gap" in kinds else "undecided"
         n_found = sum(bool(each.found) for each in self.by_run.values())
-        return ShortAnswer(self.title, self.counted, spread=self.farthest, kind=kind, tail=TAIL, weight=n_found)
+        return ShortAnswer(
+            self.title, self.counted, spread=self.farthest, kind=kind, tail=TAIL, weight=n_found, question="less"
+        )
 
     def card(self) -> Card:
         """Return the answer beneath the first screen."""
         lead = Markup("Answers of {}, as on their own pages: {}.").format(plural(len(self.by_run), "run"), self.counted)
         return Card(
-            self.title + TAIL,
+            self.title,
             present(Paragraph(lead, "verdict"), paragraph(changed([self])), Paragraph(DISPARITY_MEANING, "small")),
+            tail=TAIL,
         )
 
 
@@ -137,14 +140,14 @@ def _of_change(row: PlacedRow, where: str) -> Markup:
     )  # fmt: skip
 
 
-def left_open(answers: Sequence[DimensionAnswers], *, these_words: str) -> list[str]:
+def left_open(answers: Sequence[DimensionAnswers]) -> list[str]:
     """Return what does not follow from who gets less."""
     said = [each for own in answers for each in own.by_run.values()]
     open_ones = any(each.kind == "undecided" for each in said)
     words = any(row["claim"] == "words" for each in said for row in each.found)
     return [
-        *(["that groups get the same where none is shown to get less"] if open_ones else []),
-        *([these_words] if words else []),
+        *([NONE_LESS] if open_ones else []),
+        *([WORDS_DIFFER] if words else []),
     ]
 
 
@@ -177,7 +180,7 @@ def _of_dimension(results: Results, own: DimensionAnswers) -> Section | None:
             "Every group of every run, and every pair of runs",
             results.table(
                 "disparity", f"Each group against the others, {own.title}",
-                names("group", "group"), names("run", "run"), ShownColumn("answer", answer_about_group, words=True),
+                names("group", "group"), names("run", "run"), ShownColumn("answer", answer_in_words, words=True),
                 ("disparity", "D"), "ci_low", "p_adjusted", ("percent_of_scale", "% of scale"),
                 ("share_lower", "lower in"), "n_narratives", ShownColumn("what limits it", _limits, words=True), "note",
                 rows=sorted(own.rows, key=lambda row: str(row["group"])),
@@ -193,11 +196,15 @@ def _changes(results: Results, caption: str, rows: Sequence[PlacedRow]) -> Capti
     return results.table(
         "disparity_changes", caption,
         names("group", "group"), names("first", "first", words=True), names("second", "second", words=True),
-        ShownColumn("first against second", answer_about_group, words=True), ("disparity_first", "D, first"),
+        ShownColumn("first against second", _answer, words=True), ("disparity_first", "D, first"),
         ("disparity_second", "D, second"), ("disparity_change", "change"), "ci_low", "p_adjusted", "unit",
         "n_narratives", ShownColumn("what limits it", _limits, words=True), "note",
         rows=rows,
     )  # fmt: skip
+
+
+def _answer(row: PlacedRow) -> str:
+    return str(row["code"]).replace("_", " ") + (", in these words" if row["claim"] == "words" else "")
 
 
 def _said(

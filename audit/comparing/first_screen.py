@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Final
 
 from markupsafe import Markup
@@ -122,7 +123,8 @@ def summary_of_runs(
         for row in specifications
         if str(row["dimension"]) not in alone
     ]
-    findings = in_turn(findings, [each.short() for each in less])
+    if less:
+        findings = in_turn([replace(each, question="side") for each in findings], [each.short() for each in less])
     how = _changes(tested, names, alpha=alpha) if every else _agreement(specifications)
     return summary(
         Markup("Each of {} asked a model {} to rate how strongly they felt; {}.").format(
@@ -139,7 +141,7 @@ def summary_of_runs(
                 [
                     *_not_concluded([each for each in verdicts if _place(each) not in of_nobody], tested, alpha=alpha),
                     *_left_open(verdicts),
-                    *left_open(less, these_words=THESE_WORDS),
+                    *left_open(less),
                     *(NOT_OF_A_SERIES if along else ()),
                 ]
             ),
@@ -413,6 +415,7 @@ def summary_of_changes(
     *,
     words: TaskWords,
     confidence: float,
+    less: str = "",  # which groups get less or more than in the reference
 ) -> Summary:
     """Write the first screen of a comparison of replies.
 
@@ -466,7 +469,11 @@ def summary_of_changes(
             plural(len(runs), "run"), words.to.format(words.about[1]), say_differences(runs)
         ),
         findings,
-        [("How big", size), ("How it varies", Markup("{}{}.").format(named, rest) if found else none)],
+        [
+            ("How big", size),
+            ("How it varies", Markup("{}{}.").format(named, rest) if found else none),
+            ("Who gets less?", less),
+        ],
         not_concluded=[
             "that a δ nearer to 0 is less bias",
             *(["that an undecided measure is unchanged"] if len(found) < len(tested) else []),

@@ -17,6 +17,7 @@ import pandas as pd
 from markupsafe import Markup
 from tabulate import tabulate
 
+from audit.report.disparities import answer_in_words
 from audit.report.effect_size import size_in
 from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_interval
 from audit.report.sentences import ALONE
@@ -134,7 +135,7 @@ def disparity_paper(disparity: pd.DataFrame, told: pd.DataFrame, *, confidence: 
             *told_columns(told),
             ShownColumn("dimension", _dimension, words=True),
             text("group", "group"),
-            ShownColumn("answer", answer_about_group, words=True),
+            ShownColumn("answer", answer_in_words, words=True),
             ShownColumn(f"D, points [{level} CI]", partial(with_interval, name="disparity")),
             number_column("p", "p", bare_p),
             number_column("p, corrected", "p_adjusted", bare_p),
@@ -150,11 +151,6 @@ def disparity_paper(disparity: pd.DataFrame, told: pd.DataFrame, *, confidence: 
         "shown after correction, wherever missing ratings lie, and not because another group's D differs. Lower in: "
         "share of narratives in which the group is rated lower than the others.",
     )
-
-
-def answer_about_group(row: PlacedRow) -> str:
-    """Say in short what a row of ``disparity`` or ``disparity_changes`` shows about its group."""
-    return str(row["code"]).replace("_", " ") + (", in these words" if row["claim"] == "words" else "")
 
 
 def strategies_paper(strategies: pd.DataFrame, names: Mapping[str, str], *, confidence: float) -> PaperTable:

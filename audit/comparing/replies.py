@@ -36,6 +36,7 @@ from audit.runs.differences import (
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import Difference, first_setting_difference
 from audit.runs.store import RunFolder
+from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import dimension_title
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.replies import SCORES, ReplyStatus
@@ -141,6 +142,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
     def compare(self, runs: Mapping[str, WrittenRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
         from audit.comparing.changes import measure_change_rows
         from audit.comparing.costs import cost_rows
+        from audit.comparing.disparity_changes import measure_disparity_change_rows
         from audit.comparing.paper_table import changes_paper
         from audit.comparing.reply_page import reply_page
 
@@ -152,12 +154,10 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             ignore_index=True,
         )
         compared = measures.loc[measures["compared"]]
+        comparable = {label: compared.loc[compared["run"] == label, "measure"].tolist() for label in references}
+        texts = {label: texts_of(each) for label, each in choices.items()}
         changes = measure_change_rows(
-            gaps,
-            references=references,
-            comparable={label: compared.loc[compared["run"] == label, "measure"].tolist() for label in references},
-            texts={label: texts_of(each) for label, each in choices.items()},
-            confidence=confidence,
+            gaps, references=references, comparable=comparable, texts=texts, confidence=confidence
         )
         costs = cost_rows(gaps, references=references, costs={label: run.cost for label, run in runs.items()})
         led = {label: {"strategy": each["strategy"]} for label, each in choices.items()}
@@ -165,6 +165,14 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             runs,
             gap=[{"run": label, **row} for label, each in gaps.items() for row in each.gap],
             measure_changes=[row | led[row["run"]] for row in changes],
+            measure_disparity_changes=measure_disparity_change_rows(
+                gaps,
+                {label: _disparity(runs[label], each) for label, each in gaps.items()},
+                references=references,
+                comparable=comparable,
+                texts=texts,
+                confidence=confidence,
+            ),
             reply_costs=[row | led[row["run"]] for row in costs],
         ) | {"measures": measures}
         tables["runs"]["generation"] = [each["elicitation"] for each in choices.values()]
@@ -182,6 +190,14 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             partial(reply_page, words=words),
             partial(_draw, tables, confidence=confidence),
         )
+
+
+def _disparity(run: WrittenRun, gaps: ReplyGaps) -> list[dict[str, Any]]:
+    """Return the rows that say who gets less, as they hold for the run."""
+    from audit.statistics.disparity_answers import with_limits
+
+    held = with_limits(pd.DataFrame(list(gaps.disparity), columns=list(DISPARITY)), run.limits)
+    return [{str(name): value for name, value in row.items()} for row in held.to_dict("records")]
 
 
 def reply_choices(manifest: Manifest) -> dict[str, str]:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from audit.comparing.base import ComparisonContent
 from audit.comparing.first_screen import counted_verdicts, in_pairs, summary_of_changes
+from audit.comparing.measure_disparity_page import changed_groups, less_section
 from audit.comparing.page import COSTS, compared_answer, comparison_prose, paper_blocks, render_comparison
 from audit.comparing.paper_table import with_rounded_interval
 from audit.report.effect_size import reach_in_sd
@@ -72,7 +73,10 @@ def reply_page(content: ComparisonContent, results: Results, *, words: TaskWords
     runs, changes = results.rows("runs"), results.rows("measure_changes")
     titles = {str(row["measure"]): str(row["title"]) for row in results.rows("measures", status="scored")}
     labels = [str(row["run"]) for row in runs]
-    first = summary_of_changes(runs, changes, titles, words=words, confidence=results.confidence)
+    first = summary_of_changes(
+        runs, changes, titles, words=words, confidence=results.confidence,
+        less=changed_groups(results.rows("measure_disparity_changes"), titles),
+    )  # fmt: skip
     parts = list(_sections_of_changes(results, titles, labels))
     more = f"The first {_SHOWN_SECTIONS} of {len(parts)}; all are in tables/measure_changes.csv."
     beside = labels[:_SHOWN_BESIDE]
@@ -93,6 +97,7 @@ def reply_page(content: ComparisonContent, results: Results, *, words: TaskWords
             Paragraph(more, "caption") if len(parts) > _SHOWN_SECTIONS else None,
             comparison_prose("changes"),
         ),
+        less_section(results, titles),
         page_section(
             "costs", "Refusals and costs", "Refusals and costs", *_costs(results), comparison_prose("costs")
         ),

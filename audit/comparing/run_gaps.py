@@ -46,7 +46,7 @@ from audit.statistics.verdict import Limits
 from audit.tables.disparity import deciding_view
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.gaps import analyse_outcomes, family_of, gap_rows_of, spread_among
-from audit.tasks.reply.verdicts import MeasuredGaps, measure_verdicts, measured_gaps
+from audit.tasks.reply.verdicts import MeasuredGaps, measure_verdicts, measured_gaps, scale_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +65,10 @@ class RunGaps:
         Rows of ``tables.CONTROLS``.
     scale
         The two ends of the scale, in points.
+    disparity
+        Rows of ``tables.DISPARITY`` that decide: one for each outcome, dimension and group.
+    disparities
+        The same as gaps, in the same order.
     """
 
     variant: str
@@ -74,6 +78,8 @@ class RunGaps:
     controls: tuple[dict[str, Any], ...] = ()
     scale: tuple[float, float] = OWN_UNIT
     confidence: float = 0.95
+    disparity: tuple[dict[str, Any], ...] = ()
+    disparities: tuple[DecidedGap, ...] = ()
 
     @property
     def single_dimensions(self) -> tuple[str, ...]:
@@ -114,10 +120,6 @@ class RatingGaps(RunGaps):
         The input to verdicts.
     free
         Dimensions whose gap uses only pairs without a common word. Such a gap is not compared with one of all pairs.
-    disparity
-        Rows of ``tables.DISPARITY`` that decide: one for each dimension and group.
-    disparities
-        The same as gaps, in the same order.
     """
 
     emotions: Mapping[Any, str] = field(default_factory=dict)
@@ -127,8 +129,6 @@ class RatingGaps(RunGaps):
     published_cells: tuple[dict[str, Any], ...] = ()
     averages: Averages | None = None
     free: frozenset[str] = frozenset()
-    disparity: tuple[dict[str, Any], ...] = ()
-    disparities: tuple[DecidedGap, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,6 +298,8 @@ def gaps_of_replies(
     controls: list[dict[str, Any]] = []
     measured: list[MeasuredGaps] = []
     estimates: dict[str, dict[str, Labelled | NotEstimableError]] = {}
+    disparity: list[dict[str, Any]] = []
+    disparities: list[DecidedGap] = []
     for outcome, found in analyse_outcomes(
         replies, outcomes, seed=seed, settings=settings, conversation_of=conversation_of, repetition=told
     ):
@@ -306,6 +308,12 @@ def gaps_of_replies(
         controls += (row for part in found.parts for row in part.repetition)
         measured.append(measured_gaps(outcome, found, repetition=told, settings=settings, sd=sd))
         estimates[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}
+        scales = dict.fromkeys(map(str, replies["variant"].unique()), scale_of(outcome))
+        rows, of_measure = disparity_rows_and_gaps(
+            found, scales=scales, settings=settings, repetition=told, n_outcomes=len(outcomes)
+        )
+        disparity += _of_deciding_views(rows)
+        disparities += of_measure
     dimensions = dict.fromkeys(map(str, of_groups["dimension"].unique()))
     return ReplyGaps(
         variant=variant,
@@ -314,6 +322,8 @@ def gaps_of_replies(
         estimates=estimates,
         identities={name: _identities(_between(of_groups, name)) for name in dimensions},
         controls=tuple(controls),
+        disparity=tuple(disparity),
+        disparities=tuple(disparities),
         replies=of_groups,
         outcomes={each.name: each for each in outcomes},
         measured=tuple(measured),

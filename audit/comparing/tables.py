@@ -65,7 +65,8 @@ RUNS: Final = Table(
         "wording": word("SHA-256 of the prompt variant's wording"),
         "texts": word("SHA-256 of the narratives"),
         "identities": word(
-            "SHA-256 of the identities, of who is in-group to whom, and of where narratives have a draw of pairs"
+            "SHA-256 of the identities, of who is in-group to whom, of where narratives have a draw of pairs, and of "
+            "the narratives left out because they contradict a group"
         ),
         "leading": word(
             "SHA-256 of what the strategy asks, with its pool of examples and its knowledge; empty without one"
@@ -173,6 +174,17 @@ DISPARITY_CHANGES: Final = Table(
         "without_low": in_row_unit("lower end of its confidence interval, in that unit", lengths=2),
         "without_high": in_row_unit("upper end of the same", lengths=2),
         "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),
+    },
+)
+
+MEASURE_DISPARITY_CHANGES: Final = Table(
+    "measure_disparity_changes",
+    "how the disparity of a group in a measure of replies differs from the reference run's",
+    {
+        "dimension": KEYS["dimension"],
+        "outcome": OUTCOME["outcome"].reworded("what δ is of", "what is compared with the other groups"),
+        **{name: column for name, column in DISPARITY_CHANGES.items() if name not in ("dimension", "p_adjusted")},
+        "p_adjusted": probability("p corrected for the groups, measures and runs of the dimension"),
     },
 )
 
@@ -660,6 +672,7 @@ COMPARISON_TABLES: Final = by_name(
 """Tables of a comparison of runs of ratings."""
 
 REPLY_COMPARISON_TABLES: Final = by_name(
-    REPLY_RUNS, COMPARED_MEASURES, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, MEASURE_CHANGES, REPLY_COSTS
-)
+    REPLY_RUNS, COMPARED_MEASURES, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, MEASURE_CHANGES,
+    MEASURE_DISPARITY_CHANGES, REPLY_COSTS,
+)  # fmt: skip
 """Tables of a comparison of runs of replies."""

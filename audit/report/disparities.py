@@ -7,32 +7,55 @@ another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
-from audit.report.verdicts import REASONS
+from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
+from audit.report.verdicts import OF_MEASURES, REASONS, is_of_measure
 from audit.tables.disparity import deciding_view
-from audit.tables.formatting import bare_p, brief, count, coverage, listed, p_value, rate, unsigned
+from audit.tables.formatting import (
+    bare_p,
+    brief,
+    count,
+    coverage,
+    dimension_title,
+    listed,
+    p_value,
+    printable,
+    rate,
+    unsigned,
+)
 
 _NOTHING: Final = Markup("")
 DISPARITY_MEANING: Final = Markup(
     "<strong>The disparity D</strong> of a group: how much lower (−) or higher (+) it is rated than the other groups, "
     "whoever speaks. δ cannot show this: what every speaker does alike is removed from it."
 )
+MEASURE_DISPARITY_MEANING: Final = Markup(
+    "<strong>The disparity D</strong> of a group in a measure: how much lower (−) or higher (+) the measure is for it "
+    "than for the other groups. Lower is not worse, unless less of the measure is."
+)
+DISPARITY_IN_SHORT: Final = Markup(
+    "<strong>The disparity D</strong>: how much lower (−) or higher (+) a group is rated than the other groups"
+)
+"""The meaning of D before the first number, without a full stop."""
 _REASONS: Final = REASONS | {
+    "no_interval": "every narrative gives the same difference, so there is no interval",
     "margin_open": "the intervals reach beyond the margin",
     "not_corrected": "no difference remains after correction for the number of groups",
     "one_term": "one term per group cannot tell a group from its word",
     "same_stem": "the terms of a group share a stem, so they cannot tell a group from its word",
     "stems_not_stated": "it is not stated which terms share a stem, so a group cannot be told from its words",
     "intersection": "groups of an intersection share their words",
-    "terms_differ": "the terms of a group differ as much as groups do",
+    "terms_differ": "the terms of a group differ as much as groups do, or one of them alone makes the difference",
     "invented_as_large": "labels of invented groups differ as much",
-    "bystander": "it differs only because another group does",
+    "bystander": "it differs only because other groups do",
+    "any_label": "any label may be rated so beside “a person”: no invented groups were asked about",
+    "one_perceiver": "not shown without one of the personas",
     "these_wordings": "not shown for other wordings of the prompt",
     "two_groups": "of two groups one is lower just as the other is higher",
     "missing": "missing ratings could change the answer",
@@ -40,9 +63,14 @@ _REASONS: Final = REASONS | {
     "many_missing": "many ratings are missing",
 }
 """Codes of ``limits``, in words that follow a colon."""
+_REASONS_OF_MEASURES: Final = _REASONS | OF_MEASURES | {
+    "not_corrected": "no difference remains after correction for the number of groups and measures",
+}  # fmt: skip
+"""The same of measures of texts."""
 _BLOCKING: Final = ("few_narratives", "many_missing", "unrated_identity", "scale_end", "beyond_scale", "missing",
                     "bounded", "invented_as_large", "intensity_not_followed", "margin_open")  # fmt: skip
 """Codes that leave a group undecided."""
+_MORE: Final = "Run again with more narratives."
 _STEPS: Final = (
     ("unfinished", "Give the same command again: the run continues where it stopped."),
     ("accepted", "Run again in a new folder."),
@@ -50,7 +78,7 @@ _STEPS: Final = (
     ("number_mass", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
     ("nothing_rated", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
     ("constant", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
-    ("few_narratives", "Run again with more narratives."),
+    ("few_narratives", _MORE),
     ("scale_end", "Use another scale or prompt, so that fewer ratings are at an end of the scale."),
     ("beyond_scale", "Use another scale or prompt, so that fewer ratings are beyond the scale."),
     ("many_missing", "Find out why ratings are missing."),
@@ -66,9 +94,14 @@ _STEPS: Final = (
     ("stems_not_stated", "State the stem of each term (a column stem in groups=FILE), and analyse again."),
     ("terms_differ", "Run again with more terms per group: the result depends on the words."),
     ("invented_as_large", "Run again with more terms per group: the result depends on the words."),
-    ("margin_open", "Run again with more narratives."),
-    ("not_corrected", "Run again with more narratives."),
+    ("margin_open", _MORE),
+    ("not_corrected", _MORE),
 )
+_STEPS_OF_MEASURES: Final = {
+    **dict.fromkeys(("number_mass", "nothing_rated", "constant"), "Use another measure."),
+    **dict.fromkeys(("many_missing", "unrated_identity", "missing"), "Find out why texts have no score."),
+}
+"""Codes with another step for a measure of texts than for ratings."""
 _WHOEVER: Final = {
     "all": "whoever speaks",
     "no_persona": "by the model without a persona",
@@ -76,7 +109,11 @@ _WHOEVER: Final = {
     "baseline": "than “a person”",
 }
 """How each view qualifies an answer."""
+_WHOEVER_WROTE: Final = {"all": "whoever speaks", "no_persona": "without a persona", "unspecified": "as “a person”"}
+"""The same of measures of texts."""
+_FOUND: Final = ("lower", "higher")
 _NAMED: Final = 3
+_DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +154,8 @@ def deciding_rows(rows: Iterable[PlacedRow]) -> list[PlacedRow]:
 def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "rated") -> DisparitySentence:
     """Put in words which groups get less; ``rows`` are of one outcome, dimension and variant.
 
-    ``of`` says what is lower, after the group's name and "are": "rated" of ratings.
+    ``of`` says what is lower, after the group's name and "is": "rated" of ratings. If it is empty, the words are of a
+    measure, whose name stands before them: "Lower for Muslim than for the others".
     """
     heads = deciding_rows(rows)
     if not heads:
@@ -125,13 +163,13 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
     codes = {str(row["code"]) for row in heads}
     far = sorted(heads, key=lambda row: -_size(row))
     row = far[0]
-    known = _told_of(row, confidence=confidence)
-    found = tuple(each for each in far if each["code"] in ("lower", "higher"))
+    known = _told_of(row, confidence=confidence, n_groups=len(heads))
+    found = tuple(each for each in far if each["code"] in _FOUND)
     if found:
         return _of_found(found, confidence=confidence, of=of)
     if codes <= {"no_verdict", "no_estimate"}:
         start = "No verdict" if "no_verdict" in codes else "No answer"
-        said = _because(heads) or "the ratings do not determine it"
+        said = _because(heads) or _why_not_estimated(heads)
         return DisparitySentence("absent", Markup("{}: {}").format(start, said), step=_step(heads))
     bound = _bound(heads)
     if codes == {"within"}:
@@ -144,8 +182,32 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
         which = Markup("") if len(undecided) == len(heads) else Markup(" about {}").format(_names(undecided))
         words = Markup("Undecided{}{}").format(which, Markup(": {}").format(why) if why else "")
         return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(undecided))
-    words = Markup("No group is shown to be {} lower or higher than the others").format(of)
-    return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(heads))
+    words = (
+        Markup("No group is shown to be {} lower or higher than the others").format(of)
+        if of
+        else Markup("Not shown to be lower or higher for any group")
+    )
+    # Nothing kept a group from being found: what cannot tell a group from its words is no reason.
+    return DisparitySentence("undecided", words, row, *known, bound=bound, step=_MORE)
+
+
+def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:
+    """Yield lines for a terminal on who is rated lower, and what to do next, for each dimension and variant."""
+    by_place: dict[tuple[str, str], list[PlacedRow]] = {}
+    for row in rows_of(disparity, "disparity"):
+        if row["outcome"] == "intensity":
+            by_place.setdefault((str(row["dimension"]), str(row["variant"])), []).append(row)
+    for (dimension, variant), rows in by_place.items():
+        if not deciding_rows(rows):
+            continue
+        found = who_gets_less(rows, confidence=confidence)
+        said = f"who gets less? {dimension_title(dimension)} ({printable(brief(variant))}): {found.words.striptags()}."
+        if found.number:
+            number = Markup("{} points ({}; {})").format(found.number, found.spread, found.facts)
+            said += f" {number.striptags()}."
+        yield said
+        if found.step:
+            yield f"  next: {found.step}"
 
 
 def is_lower(row: PlacedRow) -> bool:
@@ -168,11 +230,16 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
     parts: list[Markup] = []
     for code in ("lower", "higher"):
         own = [each for each in found if each["code"] == code]
-        if own:
+        if own and not of:
+            parts.append(Markup("{} for {}").format(code if parts else code.capitalize(), _names(own)))
+        elif own:
             verb = Markup("is" if len(own) == 1 else "are") + Markup(" ") + of if not parts else Markup("")
             parts.append(Markup(" ").join(filter(None, (_names(own), verb, Markup(code)))))
     view = str(found[0]["view"])
-    words = Markup(" and ").join(parts) + Markup(" than the others, {}").format(_WHOEVER[view])
+    alone = any("one_perceiver" in limits_of_row(each) for each in found)
+    whoever = "on average over the personas asked" if alone else (_WHOEVER if of else _WHOEVER_WROTE)[view]
+    others = Markup("the others, {}" if of else "for the others, {}").format(whoever)
+    words = Markup(" and ").join(parts) + Markup(" than {}").format(others)
     if all(each["claim"] == "words" for each in found):
         words += Markup(", in these words")
     elif any(each["claim"] == "words" for each in found):
@@ -183,6 +250,8 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
         words += Markup(", by {} than {} points").format(by, show(found[0], "margin", unsigned))
     if any("these_wordings" in str(each["limits"]) for each in found):
         words += Markup("; not shown for other wordings")
+    if alone:
+        words += Markup("; not shown without one of these personas")
     first = next((each for each in found if is_lower(each)), found[0])
     kind = "within" if sizes == {"smaller"} else "gap"
     return DisparitySentence(
@@ -190,15 +259,19 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
     )
 
 
-def _told_of(row: PlacedRow, *, confidence: float) -> tuple[Markup, Markup, Markup, Markup]:
-    """Return number, interval, p and size of one group."""
+def _told_of(row: PlacedRow, *, confidence: float, n_groups: int = 0) -> tuple[Markup, Markup, Markup, Markup]:
+    """Return number, interval, p and size of one group; with ``n_groups`` without its name.
+
+    Of groups that were not found to differ one is the farthest by chance: naming it would suggest a finding.
+    """
     if not math.isfinite(row.number("ci_low")):
         return Markup(""), Markup(""), Markup(""), Markup("")
     rated = row["unit"] == "points"
-    number = show(row, "disparity", rounded(row))
-    spread = Markup("<bdi>{}</bdi>; {} interval {}").format(
-        brief(str(row["group"])), coverage(confidence), show_interval(row) if rated else show_rounded_interval(row)
-    )
+    number = show_gap(row, "disparity") if rated else show(row, "disparity", rounded(row))
+    spread = Markup("{}; {} interval {}").format(
+        f"the farthest of {n_groups} groups" if n_groups else Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))),
+        coverage(confidence), show_interval(row) if rated else show_rounded_interval(row),
+    )  # fmt: skip
     facts = Markup("{}, corrected for {} tests: {}").format(
         show(row, "p", p_value), show(row, "family_size", count), show(row, "p_adjusted", bare_p)
     )
@@ -209,7 +282,11 @@ def size_of(row: PlacedRow) -> Markup:
     """Say how large a disparity is: in percent of the scale, and in how many narratives it lies on that side."""
     side = "lower" if row.number("disparity") < 0 else "higher"
     parts = []
-    if math.isfinite(row.number("percent_of_scale")):
+    if is_of_measure(row):
+        if math.isfinite(row.number("disparity_sd")):
+            size = show(row, "disparity_sd", lambda value: unsigned(abs(value)))
+            parts.append(Markup("{} times the spread (SD) of the measure").format(size))
+    elif math.isfinite(row.number("percent_of_scale")):
         parts.append(
             Markup("{}% of the scale").format(show(row, "percent_of_scale", lambda value: unsigned(abs(value))))
         )
@@ -227,8 +304,8 @@ def _bound(heads: Sequence[PlacedRow]) -> Markup:
     if not all(math.isfinite(row.number("supported_margin")) for row in heads):
         return Markup("")
     row = max(heads, key=lambda each: each.number("supported_margin"))
-    return Markup("Any group differs from the others by less than {} points.").format(
-        show(row, "supported_margin", unsigned)
+    return Markup("Any group differs from the others by less than {} {}.").format(
+        show(row, "supported_margin", unsigned), row["unit"]
     )
 
 
@@ -250,18 +327,51 @@ def limits_of_row(row: PlacedRow) -> tuple[str, ...]:
 
 def _because(rows: Sequence[PlacedRow]) -> str:
     """Say why groups are undecided, each reason once."""
-    codes = dict.fromkeys(code for row in rows for code in limits_of_row(row))
-    telling = [code for code in codes if code in _BLOCKING] or list(codes)
+    return listed([limit_in_words(code, rows[0]) for code in _telling(rows)])
+
+
+def _telling(rows: Sequence[PlacedRow]) -> list[str]:
+    """Return the codes that say why there is no answer; else all of them."""
+    codes = list(dict.fromkeys(code for row in rows for code in limits_of_row(row)))
     if any(row["code"] == "no_verdict" for row in rows):
-        telling = list(codes)[:1]  # what allows no verdict comes first
-    return listed([_REASONS.get(code, code) for code in telling])
+        return codes[:1]  # what allows no verdict comes first
+    if any(row["code"] in ("lower", "higher") for row in rows):
+        return codes
+    return [code for code in codes if code in _BLOCKING] or codes
 
 
-def limit_in_words(code: str) -> str:
-    """Word a code of ``limits``."""
-    return _REASONS.get(code, code)
+def _why_not_estimated(rows: Sequence[PlacedRow]) -> str:
+    """Say why there is no answer if no code does."""
+    if all(abs(row.number("disparity")) < _DUST for row in rows):
+        return limit_in_words("constant", rows[0])
+    told = next((row["note"] for row in rows if isinstance(row["note"], str) and row["note"]), "")
+    return told or f"the {'scores' if is_of_measure(rows[0]) else 'ratings'} do not determine it"
+
+
+def answer_in_words(row: PlacedRow) -> Markup:
+    """Say in short what is decided about one group; empty for a row that decides nothing."""
+    code = str(row["code"])
+    if code == "within":
+        return Markup("within {} points").format(show(row, "margin", unsigned))
+    if code not in _FOUND:
+        return Markup(code.replace("_", " "))
+    words = Markup(f"{code}, in these words" if row["claim"] == "words" else code)
+    if row["size"]:
+        by = "more" if row["size"] == "beyond" else "less"
+        words += Markup(", by {} than {} points").format(by, show(row, "margin", unsigned))
+    return words
+
+
+def limit_in_words(code: str, row: PlacedRow | None = None) -> str:
+    """Word a code of ``limits``, for ratings or for the measure of a row."""
+    return (_REASONS_OF_MEASURES if row is not None and is_of_measure(row) else _REASONS).get(code, code)
+
+
+def step_for(codes: Collection[str], *, of_measure: bool = False) -> str:
+    """Say what to do about codes of ``limits``; empty if nothing helps."""
+    code, step = next((each for each in _STEPS if each[0] in codes), ("", ""))
+    return _STEPS_OF_MEASURES.get(code, step) if of_measure else step
 
 
 def _step(rows: Sequence[PlacedRow]) -> str:
-    codes = {code for row in rows for code in limits_of_row(row)}
-    return next((step for code, step in _STEPS if code in codes), "")
+    return step_for(_telling(rows), of_measure=is_of_measure(rows[0]))

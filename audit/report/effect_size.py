@@ -66,10 +66,22 @@ def response_beside(gap: PlacedRow, own: Results) -> Markup:
             show(row, "n_pairs", count),
             either(row.number("n_pairs"), "narrative", "narratives"),
         )
-    if row["answer"] != "follows":  # a share of hardly any response means nothing
-        return said
-    share = abs(gap.number("delta")) / row.number("difference")
-    return said + Markup(" δ is {}% of that difference.").format(unsigned(100 * share))
+    share = _percent_of_response(gap.number("delta"), row)
+    return said + (Markup(" δ is {}% of that difference.").format(share) if share else Markup(""))
+
+
+def share_of_response(gap: PlacedRow, name: str, own: Results) -> Markup:
+    """Say what share a gap is of what the right emotion is rated higher; empty unless ratings match the story."""
+    row = own.row("manipulation", check="emotion")
+    share = "" if row is None else _percent_of_response(gap.number(name), row)
+    return Markup("{}% of the model’s response to the story").format(share) if share else Markup("")
+
+
+def _percent_of_response(size: float, row: PlacedRow) -> str:
+    """Write a gap in percent of the response; empty where a share of hardly any response would mean nothing."""
+    if row["answer"] != "follows" or not math.isfinite(size):
+        return ""
+    return unsigned(100 * abs(size) / row.number("difference"))
 
 
 def _response(row: PlacedRow, own: Results) -> Markup:

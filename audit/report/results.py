@@ -59,11 +59,12 @@ class Results:
         shown = self.rows(name) if rows is None else rows
         if not shown:
             return None
-        return captioned(lay_out(self.declared[name], shown, columns, level=self.level), self._captioned(caption))
+        return captioned(lay_out(self.declared[name], shown, columns, level=self.level), self.captioned(caption))
 
     def picture(self, name: str, caption: str, *, alt: str = "") -> Captioned | None:
         """Show a figure; None if it was not drawn. ``alt`` says what it shows, if the caption does not."""
-        return captioned(picture(self.figures, name, f"Figure: {alt or caption}"), self._captioned(caption))
+        return captioned(picture(self.figures, name, f"Figure: {alt or caption}"), self.captioned(caption))
 
-    def _captioned(self, caption: str) -> str:
+    def captioned(self, caption: str) -> str:
+        """Put the title of the dimension before a caption."""
         return f"{self.title}: {caption}" if self.title else caption

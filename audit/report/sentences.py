@@ -175,7 +175,7 @@ def answer(
     if drawn:
         excluded += _by_design(own)
     if n_left_out:
-        excluded += _contradicting(n_left_out)
+        excluded += Markup(" ") + contradicting(n_left_out)
     if gap is None or not math.isfinite(gap.number("delta")):
         asked = "no_perceivers" not in codes
         return WordedResult(
@@ -456,9 +456,9 @@ def _by_design(own: Results) -> Markup:
     return Markup(" By design, each narrative was asked about only some of the {} pairs.").format(count(n_pairs))
 
 
-def _contradicting(n: int) -> Markup:
+def contradicting(n: int) -> Markup:
     """Say that a dimension asks about fewer narratives than the run has, and why."""
-    return Markup(" {} {} left out for all groups, because {} one of them.").format(
+    return Markup("{} {} left out for all groups, because {} one of them.").format(
         count(n),
         either(n, "narrative of the run was", "narratives of the run were"),
         either(n, "it contradicts", "they contradict"),

@@ -18,12 +18,19 @@ MOST: Final = 4
 """Findings that fit the first screen of a phone."""
 CHANGED: Final = "that these are the model's own answers (files were changed after they were collected)"
 NO_GAP: Final = "that there is no gap because none was found"
+NONE_LESS: Final = "that no group gets less because none was found to"
+NO_GAP_NONE_LESS: Final = "that groups are treated alike because nothing was found"
+WORDS_DIFFER: Final = "that groups differ, rather than the words for them"
 NO_GROUPS: Final = "that the model distinguishes real groups (invented groups may show the same gap)"
 NOT_THE_GROUPS: Final = "that groups cause the gap: repeated words could"
 NO_LARGER: Final = "that the gap between groups is no larger (repeated words can hide one)"
 NOT_IN_ITSELF: Final = "that the gap itself is no larger (the gap of invented groups is subtracted)"
 THESE_WORDS: Final = "that other groups, or other words for these groups, show the same"
 EVERY_PART: Final = "that this holds for every emotion and group"
+SIDE: Final = ": whose side?"
+LESS: Final = ": who gets less?"
+"""What follows a dimension's name where a page answers both questions."""
+_FOUND: Final = ("gap", "within")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +45,10 @@ class ShortAnswer:
     kind: str = ""  # CSS class of the verdict; empty if there is none
     anchor: str = ""  # where the page says more about it; empty if nowhere
     tail: str = ""  # text after the title
-    # Of more than MOST findings, those of the largest weight are shown, the first ones on ties. The page says what the
-    # weight measures. NaN counts as 0.
+    # Of more than MOST answers, those that found something are shown first, then those of the largest weight, and the
+    # first ones on ties. The page says what the weight measures. NaN counts as 0.
     weight: float = 0.0
+    question: str = ""  # of a page with several questions, which of them it answers: each keeps one answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,11 @@ def summary(
     """Put a first screen together; at most `MOST` findings are shown."""
     # A NaN among the weights would leave the others unsorted.
     weights = [each.weight if math.isfinite(each.weight) else 0.0 for each in findings]
-    by_weight = sorted(range(len(findings)), key=lambda place: -weights[place])
+    found = [bool(each.question) and each.kind in _FOUND for each in findings]
+    by_weight = sorted(range(len(findings)), key=lambda place: (not found[place], -weights[place]))
+    questions = dict.fromkeys(each.question for each in findings)
+    first = [next(place for place in by_weight if findings[place].question == question) for question in questions]
+    by_weight.sort(key=lambda place: place not in first)
     shown = tuple(findings[place] for place in sorted(by_weight[:MOST]))
     several = len({finding.title for finding in findings}) > 1
     named = Markup("; ").join(_named(limit, several=several) for limit in limits)

@@ -37,8 +37,10 @@ _OF_ROW: Final = "the row's unit"
 _RATINGS: Final = "intensity"  # the outcome of ratings; numbers of others are rounded by their interval
 _HEADS: Final = {
     "delta": "δ, points",
+    "disparity": "D",
     "n_answers": "ratings",
     "delta_sd": "δ in SD",
+    "disparity_sd": "D in SD",
     "percent_of_scale": "% of scale",
     "d_z": Markup("d<sub>z</sub>"),
     "p_adjusted": "corrected p",

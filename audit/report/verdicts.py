@@ -69,9 +69,9 @@ _STEPS: Final = {
     "this model cannot be judged.",
     "other_terms": "Run again with other terms for the same groups: the result depends on the words.",
     "ask_again": "Run again in a new folder.",
-    "disparity": "See tables/disparity.csv: it tells which groups get less than others.",
+    "disparity": "See which groups get less than others (the disparity D).",
 }
-_OF_MEASURES: Final = {
+OF_MEASURES: Final = {
     "nothing_rated": "no text has a score",
     "constant": "all identities have the same score",
     "number_mass": "the judge would mostly write something other than a number",
@@ -170,7 +170,7 @@ def _of_gap(row: PlacedRow, margin: Markup | None, where: str, step: Markup) -> 
     size, claim = str(row["size"]), str(row["claim"])
     start = "A tiny average gap" if size == "tiny" else "An average gap"
     # A higher or lower measure favours no side.
-    toward = f"δ {'above' if row.number('direction') > 0 else 'below'} 0" if _is_of_measure(row) else towards(
+    toward = f"δ {'above' if row.number('direction') > 0 else 'below'} 0" if is_of_measure(row) else towards(
         row.number("direction")
     )  # fmt: skip
     said = {
@@ -196,14 +196,15 @@ def preventing_codes(row: Mapping[str, object]) -> tuple[str, ...]:
 
 def reason_in_words(code: str, row: Mapping[str, object]) -> str:
     """Word a reason's code, for ratings or for a measure of texts."""
-    if not _is_of_measure(row):
+    if not is_of_measure(row):
         return REASONS.get(code, code)
     if code == "holds_zero" and row["control"] == "placebo":
         return NOT_TOLD_APART
-    return _OF_MEASURES.get(code) or REASONS.get(code, code)
+    return OF_MEASURES.get(code) or REASONS.get(code, code)
 
 
-def _is_of_measure(row: Mapping[str, object]) -> bool:
+def is_of_measure(row: Mapping[str, object]) -> bool:
+    """Whether a row is of a measure of texts, not of ratings."""
     return row.get("outcome", "intensity") != "intensity"
 
 
@@ -220,7 +221,7 @@ def next_step(row: PlacedRow) -> Markup:
             )
             return words.format(more)
         return Markup("To decide, run again with {}.").format(more)
-    known = _STEPS | _STEPS_OF_MEASURES if _is_of_measure(row) else _STEPS
+    known = _STEPS | _STEPS_OF_MEASURES if is_of_measure(row) else _STEPS
     return Markup("{}").format(known.get(step, ""))
 
 

@@ -151,10 +151,11 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
 
 
 def _identities(manifest: Manifest) -> str:
-    """Return a hash of identities and pairs asked; if all pairs were asked, that of the identities alone."""
-    drawn = list(manifest.pairs_drawn)
-    identities = manifest.identity.identities
-    return fingerprint({"identities": identities, "pairs_drawn": drawn}) if drawn else identities
+    """Return a hash of identities and of the pairs and narratives asked; of the identities alone if all were asked."""
+    identities, drawn = manifest.identity.identities, list(manifest.pairs_drawn)
+    left_out = manifest.identity.content.get("left_out")  # a hash of the narratives that contradict a group
+    some = ({"pairs_drawn": drawn} if drawn else {}) | ({"left_out": left_out} if left_out else {})
+    return fingerprint({"identities": identities, **some}) if some else identities
 
 
 def telling_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:

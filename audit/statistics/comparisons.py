@@ -10,7 +10,7 @@ change of its gap between groups. How much a group moves the difference is found
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Any, Final
@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval
+from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import jackknife_variance, widened, widened_by
@@ -39,6 +39,20 @@ class Labelled:
     scale: tuple[float, float]  # the two ends, in points
     # by sample of groups, the estimate without each group, in points; empty if it speaks of these pairs alone
     without: tuple[Mapping[str, float], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class WordEffects:
+    """What the words of groups, or labels of invented groups, differ by in one run, and a disparity's share of it."""
+
+    variance: float  # in squared points, free of the noise of ratings
+    df: float
+    share: float  # what the disparity has of the variance
+    share_beside: float  # what it has without the groups that differ more
+    names: tuple[Any, ...]  # length U, what each word is known by in other runs
+    deviations: FloatArray  # shape (U, N): how far each lies from the mean of its kind, by narrative; NaN if unknown
+    narrative_ids: tuple[Any, ...]
+    scale: tuple[float, float]
 
 
 def overall_row(
@@ -274,6 +288,53 @@ def over_groups_of_all(
     return widened_by(narrow, at_most, min(dfs), confidence=confidence, slopes=slopes)
 
 
+def over_words(
+    pair: GapEstimate, first: WordEffects, second: WordEffects, *, confidence: float, sign: float = -1.0
+) -> GapEstimate:
+    """Give a difference of two disparities, or their sum, the uncertainty of words that are a sample of such words.
+
+    ``pair`` is the difference or sum of the two over narratives alone; ``sign`` is −1 for the difference, 1 for the
+    sum.
+
+    Notes
+    -----
+    What two runs have in common of a word cancels in the difference. With c_u = d_u − d'_u of the deviations of word u
+    in both, narrative by narrative, σ² = Σ (c_u² − se_u²) / df takes the place of a run's own variance of words, and of
+    the sum likewise. Where not the same words count in both, that is not known: the standard deviation is at most the
+    sum of both.
+    """
+    if pair.not_estimable:
+        return pair
+    units = _units(first, second)
+    variance = _variance_of_words(first, second, units, sign)
+    if variance is None:
+        parts = [unit * (each.share * each.variance) ** 0.5 for unit, each in zip(units, (first, second), strict=True)]
+        return with_variance(pair, sum(parts) ** 2, min(first.df, second.df), confidence=confidence)
+    return with_variance(pair, first.share * variance, first.df, confidence=confidence)
+
+
+def _variance_of_words(first: WordEffects, second: WordEffects, units: Sequence[float], sign: float) -> float | None:
+    """Return the variance of what words differ by in a difference or sum; None where not the same words count."""
+    if {*first.names} != {*second.names} or not np.isclose(first.share, second.share) or first.df != second.df:
+        return None
+    common = {*first.narrative_ids} & {*second.narrative_ids}
+    ours, theirs = (unit * _by_name(each, common) for unit, each in zip(units, (first, second), strict=True))
+    both = ours + sign * theirs
+    n = (~np.isnan(both)).sum(axis=1)
+    if not (n > 1).all():
+        return None
+    noise = np.nanvar(both, axis=1, ddof=1) / n
+    return max(0.0, float((np.nanmean(both, axis=1) ** 2 - noise).sum()) / first.df)
+
+
+def _by_name(words: WordEffects, narrative_ids: Collection[Any]) -> FloatArray:
+    """Return the deviations in these narratives, words and narratives in an order that all runs have in common."""
+    rows = sorted(range(len(words.names)), key=lambda row: words.names[row])
+    place_of = {key: place for place, key in enumerate(words.narrative_ids)}
+    deviations: FloatArray = words.deviations[rows][:, [place_of[key] for key in sorted(narrative_ids, key=str)]]
+    return deviations
+
+
 def scope_of(change: GapEstimate, narrow: GapEstimate) -> str:
     """Return the scope of a change, after :func:`over_groups` of the narrow one; empty without an interval."""
     if not np.isfinite(change.se):
@@ -281,7 +342,7 @@ def scope_of(change: GapEstimate, narrow: GapEstimate) -> str:
     return "pairs" if change is narrow else "groups"
 
 
-def _units(*parts: Labelled) -> list[float]:
+def _units(*parts: Labelled | WordEffects) -> list[float]:
     """Factors that bring points of each to one unit: 1, or where scales differ the % of its own scale."""
     same = len({each.scale for each in parts}) == 1
     return [1.0 if same else 100 / (each.scale[1] - each.scale[0]) for each in parts]

@@ -30,6 +30,7 @@ from scipy import special
 from audit.errors import NotEstimableError, attempt
 from audit.statistics import scopes
 from audit.statistics.cells import NarrativeCube
+from audit.statistics.comparisons import WordEffects
 from audit.statistics.controls import RANDOM_SETS, Repetition, beyond_placebo
 from audit.statistics.conversations import wider_over_conversations
 from audit.statistics.echo import same_words_cube
@@ -43,7 +44,7 @@ from audit.statistics.narrative_fits import designed_weights
 from audit.statistics.odd_pairs import beside_odd_pairs, odd_pairs
 from audit.statistics.outcome import INTENSITY, DimensionAnalysis, Outcome
 from audit.statistics.own_groups import MIN_GROUPS_OF_OWN_GAPS, own_group_weights, pair_variance
-from audit.statistics.ratings import FloatArray
+from audit.statistics.ratings import BoolArray, FloatArray
 from audit.statistics.scopes import GroupScope, group_scope, widened
 from audit.tables.formatting import SAME
 
@@ -77,11 +78,14 @@ class DecidedGap:
     # The part of its variance that narratives do not have, in squared points: of a group's own gap due to pairs, of a
     # disparity due to terms or labels.
     pair_variance: float = 0.0
+    words: WordEffects | None = None  # of a disparity: what that part is of; None if it speaks of these words alone
     # Of a disparity, codes of what keeps it from being judged, and of what keeps it from being one of the group.
     held_back: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
-    # The gap before invented groups' gap was taken off; a disparity without the group that differs most. What is shown
-    # of the gap must be shown of this one, too. None if there is no such.
+    # Of a disparity, the narratives in which the group itself was asked about, shape (N,); None if all say something.
+    seen: BoolArray | None = None
+    # The gap before invented groups' gap was taken off; a disparity without the groups that differ more, on the other
+    # side. What is shown of the gap must be shown of this one, too. None if there is no such.
     plain: GapEstimate | None = None
     # A second control, if there are two: the same words beyond invented groups, of the same emotion or group (of the
     # average, if the group's terms do not tell its own gap in the same words); or why it has no estimate.

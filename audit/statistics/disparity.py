@@ -101,9 +101,10 @@ def disparity_rows_and_gaps(
     scales: Mapping[str, tuple[float, float]],
     settings: AnalysisSettings,
     repetition: Repetition | None = None,
+    n_outcomes: int = 1,  # outcomes that are looked at together, such as the measures of replies
 ) -> tuple[list[dict[str, Any]], list[DecidedGap]]:
     """Return both :func:`disparity_rows` and :func:`disparity_gaps`, estimated once."""
-    made = list(_estimated(found, scales, settings, repetition or Repetition(), 1))
+    made = list(_estimated(found, scales, settings, repetition or Repetition(), n_outcomes))
     return [row for plan, each in made for row in _rows_of(plan, each)], list(_deciding(made))
 
 
@@ -133,7 +134,7 @@ def _estimated(
     def plan_of(cube: NarrativeCube, prompts: pd.DataFrame, **known: Any) -> DisparityPlan:
         return DisparityPlan(
             first.outcome, cube, prompts, told.stems.get(cube.dimension, {}), scales[cube.variant], settings,
-            first.dependent, n_outcomes, **known,
+            first.dependent, n_outcomes, cues=told.cues.get(cube.dimension, {}), **known,
         )  # fmt: skip
 
     by_variant: defaultdict[str, list[ViewEstimates]] = defaultdict(list)
@@ -197,8 +198,21 @@ def _rows_of(plan: DisparityPlan, estimated: ViewEstimates) -> Iterator[dict[str
             "p_adjusted": p_adjusted, "family_size": size,
         }  # fmt: skip
         yield row | _numbers(member, member.estimate, plan) | _shares(shares)
+    yield from _rows_by_cue(plan, estimated, known)
     if not view.against:
         yield known | {"level": "all", "n_terms": len(terms)} | _of_all(plan, estimated, spreads)
+
+
+def _rows_by_cue(plan: DisparityPlan, estimated: ViewEstimates, known: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of groups told by one cue, corrected for groups and cues together."""
+    made = [member.estimate for _, member in estimated.cues]
+    adjusted, size = plan.adjusted([_NAN if each is None else each.p for each in made])
+    for (of, member), p_adjusted in zip(estimated.cues, adjusted.tolist(), strict=True):
+        row = known | {
+            "level": "cue", "member": of.cue, "group": of.group, "n_terms": of.n_terms,
+            "p_adjusted": p_adjusted, "family_size": size,
+        }  # fmt: skip
+        yield row | _numbers(member, member.estimate, plan)
 
 
 def _numbers(
@@ -246,7 +260,7 @@ def _without_extreme(each: GroupDisparity, scope: str) -> dict[str, Any]:
     made = each.without_extreme.get(scope)
     if not isinstance(made, GapEstimate):
         return {}
-    return {"extreme": each.extreme, "without_extreme": made.delta, "without_low": made.ci_low,
+    return {"extreme": "; ".join(each.extreme), "without_extreme": made.delta, "without_low": made.ci_low,
             "without_high": made.ci_high}  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from audit.errors import NotEstimableError
+from audit.statistics.comparisons import WordEffects
 from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.disparity_estimates import (
     LABELS,
@@ -26,15 +27,19 @@ from audit.statistics.disparity_estimates import (
     OneWord,
     RatedView,
     ViewEstimates,
+    WordSpread,
 )
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.margin_tests import Held, hold, reach_of
+from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import FEW_NARRATIVES, are_many_missing
 from audit.statistics.scale_ends import END_SHARE, shares_at_ends
 from audit.statistics.status_counts import END_TOLERANCE
 from audit.statistics.verdict import NOT_RULED_OUT, Limits, speaks_against, void_codes
 
 _NAN: Final = float("nan")
+_NOT_ITSELF: Final = frozenset({"bystander", "terms_differ"})
+"""Codes that say that it is not the group that differs, but others or one of its terms."""
 _OF_ANSWERS: Final = ("code", "claim", "size", "limits", "supported_margin", "n_needed")
 
 
@@ -75,25 +80,38 @@ def _gap_of(
     )  # fmt: skip
     if not isinstance(made, GapEstimate) or narrow is None:
         return gap
-    if narrow.n_narratives < FEW_NARRATIVES:
+    if min(narrow.n_narratives, each.n_rated) < FEW_NARRATIVES:
         back = ("few_narratives", *back)
     unproven: list[str] = []
     if scope == NARRATIVES:
         unproven.append(estimated.within.code if isinstance(estimated.within, OneWord) else "one_term")
+    elif each.view.against and not isinstance(each.scopes.get(LABELS), GapEstimate):
+        unproven.append("any_label")
+    if scope == TERMS and not _is_without(each.without_word, made.delta):
+        unproven.append("terms_differ")
     rest = each.without_extreme.get(scope)
     worst = each.at_worst(scope, plan.confidence)
     labels = each.scopes.get(LABELS)
+    spread = {TERMS: estimated.within, LABELS: estimated.labels}.get(scope)
+    words = None
+    if isinstance(spread, WordSpread):
+        words = WordEffects(
+            spread.variance, spread.df, each.shares[scope], each.shares_without.get(scope, each.shares[scope]),
+            spread.names, spread.deviations, spread.narrative_ids, plan.scale,
+        )  # fmt: skip
     return replace(
         gap,
         made=made,
         narrative_ids=plan.units_of(cube.narrative_ids, narrow),
         worst=None if each.worst is None else worst or NotEstimableError("missing ratings have no bound"),
         pair_variance=max(0.0, float(np.nan_to_num(made.se**2 - narrow.se**2))),
+        words=words,
         held_back=back,
         unproven=tuple(unproven),
         plain=rest if isinstance(rest, GapEstimate) else None,
         other=labels if scope == TERMS and isinstance(labels, GapEstimate) else None,
         off=float(np.nan_to_num(each.off)),
+        seen=each.asked if made.by_narrative.size == len(cube.narrative_ids) else None,
     )
 
 
@@ -111,7 +129,7 @@ def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnsw
         n_narratives=len(estimated.view.cube.narrative_ids),
     )
     adjusted = {scope: plan.adjusted_in(scope, estimated.groups)[0] for scope in (NARRATIVES, TERMS, LABELS)}
-    # The tests without the group that differs most are several, too.
+    # The tests without the groups that differ more are several, too.
     beside, _ = plan.adjusted([_p_beside(gap) for gap in gaps])
     answers = {}
     for place, (each, one) in enumerate(zip(estimated.groups, held, strict=True)):
@@ -121,7 +139,7 @@ def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnsw
 
 
 def _p_beside(gap: DecidedGap) -> float:
-    """Return the larger p of a disparity with and without the group that differs most; NaN without an estimate."""
+    """Return the larger p of a disparity with and without the groups that differ more; NaN without an estimate."""
     if isinstance(gap.made, NotEstimableError):
         return _NAN
     return gap.made.p if gap.plain is None else max(gap.made.p, gap.plain.p)
@@ -133,32 +151,36 @@ def _answer(
     each: GroupDisparity,
     held: Held,
     p_adjusted: Mapping[str, float],  # by scope
-    p_beside: float,  # corrected, of the disparity with and without the group that differs most
+    p_beside: float,  # corrected, of the disparity with and without the groups that differ more
     margin: float | None,
 ) -> GroupAnswer:
     gap, alpha, scope = held.gap, plan.settings.alpha, deciding_scope(each)
     made, back = gap.made, gap.held_back
     if not isinstance(made, GapEstimate) or not made.se > 0:
-        return GroupAnswer(scope, "no_estimate", limits=back)
+        without = ("no_interval",) if isinstance(made, GapEstimate) else ()
+        return GroupAnswer(scope, "no_estimate", limits=(*back, *without))
     supported = _supported(gap, alpha=alpha)
     inside = margin is not None and supported < margin
+    of_words = tuple(code for code in gap.unproven if code not in _NOT_ITSELF)
     answer = partial(GroupAnswer, scope, supported_margin=supported)
     against: tuple[str, ...] = ()
-    limits = gap.unproven
+    limits = of_words
     if p_adjusted[scope] <= alpha:
         against = tuple(speaks_against(gap, made.delta))
         if not p_beside <= alpha and "bystander" not in against:
             against += ("bystander",)
+        against += tuple(code for code in gap.unproven if code in _NOT_ITSELF)
         worded = each.scopes.get(WORDINGS)
         if worded is not None and not _leaves_out_zero(worded, made.delta):
             limits += ("these_wordings",)
+        if not (each.view.of_rows[0] in BASELINES or _is_without(each.without_perceiver, made.delta)):
+            limits += ("one_perceiver",)
         if not (back or against):
             if len(estimated.groups) == 2 and not estimated.view.against:
                 limits += ("two_groups",)
-            size = "smaller" if inside else "beyond" if margin is not None and held.decided == "beyond" else ""
-            return answer(
-                "lower" if made.delta < 0 else "higher", "words" if scope == NARRATIVES else "group", size, limits
-            )
+            beyond = held.decided == "beyond" and not any(speaks_against(gap, made.delta, margin=held.margin))
+            size = "smaller" if inside else "beyond" if margin is not None and beyond else ""
+            return answer("lower" if made.delta < 0 else "higher", "words" if of_words else "group", size, limits)
     elif made.p <= alpha:
         limits += ("not_corrected",)
     elif p_adjusted[NARRATIVES] <= alpha:
@@ -166,7 +188,7 @@ def _answer(
     limits = (*back, *against, *limits)
     if inside:
         return answer("within", limits=limits)
-    if back or set(against) - {"bystander"}:
+    if back or set(against) - _NOT_ITSELF:
         return answer("undecided", limits=limits)
     if margin is None:
         return answer("not_shown", limits=limits)
@@ -189,6 +211,11 @@ def _held_back(plan: DisparityPlan, view: RatedView) -> Iterator[str]:
     dust = END_TOLERANCE * (high - low)
     if (view.y < low - dust).any() or (view.y > high + dust).any():
         yield "beyond_scale"
+
+
+def _is_without(rest: GapEstimate | None, sign: float) -> bool:
+    """Whether a disparity is shown on that side of 0 also without what may have made it alone."""
+    return rest is not None and _leaves_out_zero(rest, sign)
 
 
 def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool:

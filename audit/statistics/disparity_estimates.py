@@ -94,11 +94,10 @@ class RatedView:
             return np.hstack([np.eye(n), np.full((n, 1), -1.0)])
         return np.asarray((np.eye(n) * n - 1) / (n - 1))
 
-    def without(self, left_out: int) -> FloatArray:
-        """Weights of the means of groups, shape (G, K), in disparities without one group; of that group 0."""
-        n = len(self.groups)
-        weights = np.asarray((np.eye(n) * (n - 1) - 1) / (n - 2))
-        weights[left_out], weights[:, left_out] = 0.0, 0.0
+    def without(self, place: int, left_out: Sequence[int]) -> FloatArray:
+        """Weights of the means of groups, shape (K,), in the disparity of one of them without some others."""
+        weights = np.full(len(self.groups), -1 / (len(self.groups) - 1 - len(left_out)))
+        weights[[*left_out]], weights[place] = 0.0, 1.0
         return weights
 
     @property
@@ -168,6 +167,33 @@ def term_contrasts(view: RatedView) -> FloatArray:
     return np.array(rows)
 
 
+@dataclass(frozen=True, eq=False)
+class GroupByCue:
+    """The terms of a group that tell it by one cue, compared with the other groups told so."""
+
+    group: str
+    cue: str
+    columns: FloatArray  # weights, shape (C,)
+    n_terms: int
+
+
+def groups_by_cue(view: RatedView, cues: Mapping[str, str]) -> tuple[GroupByCue, ...]:
+    """Return every group by every cue; empty if terms are told by one cue, or it is not stated by which."""
+    told = [cues.get(term, "") for term in view.terms]
+    names = list(dict.fromkeys(filter(None, told)))
+    found = []
+    for cue in names if len(names) > 1 else ():
+        own = np.array([each == cue for each in told]) & (view.members[: len(view.groups)] > 0)
+        there = np.flatnonzero(own.any(axis=1))
+        if len(there) < (1 if view.against else 2):
+            continue
+        means = own[there] / own[there].sum(axis=1, keepdims=True)
+        for row, place in enumerate(there.tolist()):
+            others = view.members[-1] if view.against else np.delete(means, row, axis=0).mean(axis=0)
+            found.append(GroupByCue(view.groups[place], cue, means[row] - others, int(own[place].sum())))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class WordSpread:
     """How far words, or labels, of one kind differ: a variance free of the noise of ratings, and its df."""
@@ -177,6 +203,9 @@ class WordSpread:
     sd: float = _NAN  # as observed, noise included
     largest: float = _NAN
     n: int = 0
+    names: tuple[Any, ...] = ()  # length U, of each word or label
+    deviations: FloatArray = field(default_factory=lambda: np.empty((0, 0)), repr=False)  # shape (U, N), by narrative
+    narrative_ids: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,15 +219,38 @@ class GroupDisparity:
     # the estimate with missing ratings where they make it lowest, and highest; None if none is missing
     worst: tuple[GapEstimate, GapEstimate] | NotEstimableError | None = None
     off: float = 0.0  # how far it could be off because ratings are known within bounds, in its unit; NaN without bounds
-    # The group that differs most, and the disparity of this one without it, by scope; empty for that group itself,
-    # against a baseline, and of two groups.
-    extreme: str = ""
+    shares: Mapping[str, float] = field(default_factory=dict)  # by scope, what it has of the variance of words
+    # The groups that differ more and lie on the other side, and the disparity of this one without them, by scope; empty
+    # if there are none, against a baseline, and of two groups.
+    extreme: tuple[str, ...] = ()
     without_extreme: Mapping[str, GapEstimate | NotEstimableError] = field(default_factory=dict)
+    shares_without: Mapping[str, float] = field(default_factory=dict)  # what that has of the variance of words
+    # Without its farthest word, for any such words; None where terms do not tell a group from its words.
+    without_word: GapEstimate | None = None
+    # Without the group of perceivers that adds most to it; None of one group of perceivers, and without identities.
+    without_perceiver: GapEstimate | None = None
 
     @property
     def narrow(self) -> GapEstimate | None:
         """The estimate over narratives; None if there is none."""
         return self.member.estimate
+
+    @property
+    def asked(self) -> BoolArray:
+        """The narratives, shape (N,), in which the group itself was asked about: others say nothing of it."""
+        return self._among(self.view.laid(self.view.cube.expected))
+
+    @property
+    def n_rated(self) -> int:
+        """The number of narratives in which the group itself has a rating."""
+        return int(self._among(~np.isnan(self.view.y)).sum())
+
+    def _among(self, cells: BoolArray) -> BoolArray:
+        """Mark the narratives with a cell of the group, and of the baseline if it is against one."""
+        marked = np.ones(len(cells), dtype=np.bool_)
+        for name in filter(None, (self.group, self.view.against)):
+            marked &= cells[:, :, [own == name for own in self.view.of_columns]].any(axis=(1, 2))
+        return marked
 
     def at_worst(self, scope: str, confidence: float) -> tuple[GapEstimate, GapEstimate] | None:
         """Return the estimate of a scope with missing ratings at their worst; None if that has no bound.
@@ -224,6 +276,7 @@ class ViewEstimates:
     view: RatedView
     groups: tuple[GroupDisparity, ...]
     terms: tuple[FamilyMember, ...]  # one a column, the baseline left out
+    cues: tuple[tuple[GroupByCue, FamilyMember], ...]
     within: WordSpread | NotEstimableError  # of terms within groups
     labels: WordSpread | NotEstimableError  # of invented groups
 
@@ -241,6 +294,7 @@ class DisparityPlan:
     dependent: Dependent | None
     n_outcomes: int = 1
     invented: bool = False
+    cues: Mapping[str, str] = field(default_factory=dict)  # what each term tells its group by
     conversations: tuple[str, ...] = ()  # of each narrative; empty if narratives are independent
 
     def units_of(self, narrative_ids: Sequence[Any], made: GapEstimate) -> tuple[Any, ...]:
@@ -276,59 +330,91 @@ class DisparityPlan:
         of_terms = term_contrasts(view)
         units = attempt(lambda: self._units(view))
         deviations = np.empty((0, len(view.terms))) if isinstance(units, NotEstimableError) else units.deviations
+        by_cue = groups_by_cue(view, self.cues) if view.side == "experiencer" else ()
+        of_cues = np.array([each.columns for each in by_cue]).reshape(-1, len(view.terms))
         found = estimate_contrasts(
             view.y,
-            view.cells(np.vstack([of_groups, of_terms, deviations])),
+            view.cells(np.vstack([of_groups, of_terms, of_cues, deviations])),
             confidence=self.confidence,
             levels=view.levels,
         )
-        n, m = len(of_groups), len(of_groups) + len(of_terms)
-        within = units if isinstance(units, NotEstimableError) else _variance(found[m:], units.df)
+        n = len(of_groups)
+        m = n + len(of_terms)
+        k = m + len(of_cues)
+        within = units if isinstance(units, NotEstimableError) else _variance(found[k:], units, view.cube.narrative_ids)
         none_asked = NotEstimableError("no invented groups were asked about in this view")
         of_labels: WordSpread | NotEstimableError = none_asked
         if view.side == "experiencer" and not self.invented:
-            # Against "a person", labels count by what they differ by among themselves.
-            kind = "all" if view.name == "baseline" else view.name
-            of_labels = labels.get(kind, none_asked)
+            of_labels = labels.get(view.name, none_asked)
         groups = []
         for place, (name, narrow) in enumerate(zip(view.groups, found[:n], strict=True)):
             share = _share_of_words(units, view.contrasts[place])
             groups.append(self._of_group(view, place, name, self._over(narrow), within, share, of_labels, wordings))
-        groups = self._with_extreme(view, groups, units, within, of_labels)
-        return ViewEstimates(view, tuple(groups), tuple(map(self._over, found[n:m])), within, of_labels)
+        terms = tuple(map(self._over, found[n:m]))
+        groups = self._with_rest(view, groups, terms, units, within, of_labels)
+        of_cue = tuple(zip(by_cue, map(self._over, found[m:k]), strict=True))
+        return ViewEstimates(view, tuple(groups), terms, of_cue, within, of_labels)
 
-    def _with_extreme(
-        self, view: RatedView, groups: Sequence[GroupDisparity], units: WordUnits | NotEstimableError,
-        within: WordSpread | NotEstimableError, labels: WordSpread | NotEstimableError,
+    def _with_rest(
+        self, view: RatedView, groups: Sequence[GroupDisparity], terms: Sequence[FamilyMember],
+        units: WordUnits | NotEstimableError, within: WordSpread | NotEstimableError,
+        labels: WordSpread | NotEstimableError,
     ) -> list[GroupDisparity]:  # fmt: skip
-        """Add to each group its disparity without the group that differs most.
+        """Add to each group its disparity without other groups, a word or perceivers that alone may have made it.
 
         One group that is rated 20 points lower makes each of three others 6.7 points higher than the rest.
         """
-        sizes = [0.0 if each.narrow is None else abs(each.narrow.delta) for each in groups]
-        if view.against or view.side == "perceiver" or len(groups) < 3 or not max(sizes) > 0:
+        if view.side != "experiencer":
             return list(groups)
-        left_out = max(range(len(groups)), key=lambda place: (sizes[place], groups[place].group))
-        contrasts = view.without(left_out)
-        kept = [place for place in range(len(groups)) if place != left_out]
-        members = estimate_contrasts(
-            view.y, view.cells(contrasts[kept] @ view.members), confidence=self.confidence, levels=view.levels
-        )
-        made = list(groups)
-        for place, member in zip(kept, map(self._over, members), strict=True):
-            if member.estimate is None:
+        sizes = np.array([0.0 if each.narrow is None else each.narrow.delta for each in groups])
+        raters = _Raters.of(view)
+        cells: list[FloatArray] = []
+        left: list[tuple[int, str, FloatArray]] = []  # the group, what was left out, and the weights of the groups
+        opposite: dict[int, list[int]] = {}
+        shares: dict[int, float] = {}
+        for place, size in enumerate(sizes):
+            if size == 0:
                 continue
-            n = len(kept)
-            share = _share_of_words(units, contrasts[place])
-            made[place] = replace(
-                groups[place],
-                extreme=groups[left_out].group,
-                without_extreme={
-                    NARRATIVES: member.estimate,
-                    TERMS: self._beside(member.estimate, within, share),
-                    LABELS: self._beside(member.estimate, labels, n / (n - 1)),
-                },
-            )
+            weights = view.contrasts[place]
+            farther = [other for other, own in enumerate(sizes) if own * size < 0 and abs(own) > abs(size)]
+            opposite[place] = sorted(farther, key=lambda other: groups[other].group)
+            if opposite[place] and not view.against and len(groups) > 2:
+                of_rest = view.without(place, opposite[place])
+                left.append((place, "groups", of_rest))
+                cells.append(view.cells((of_rest @ view.members)[None])[0])
+            if isinstance(units, WordUnits):
+                columns, shares[place] = units.but_farthest(view, place, size, terms)
+                left.append((place, "word", weights))
+                cells.append(view.cells((columns + weights @ view.members - view.members[place])[None])[0])
+            if raters is not None:
+                left.append((place, "perceiver", weights))
+                cells.append(raters.but_farthest(view.cells((weights @ view.members)[None])[0], size))
+        if not cells:
+            return list(groups)
+        found = estimate_contrasts(view.y, np.array(cells), confidence=self.confidence, levels=view.levels)
+        made = list(groups)
+        for (place, what, weights), member in zip(left, map(self._over, found), strict=True):
+            rest = member.estimate
+            if rest is None:
+                continue
+            if what == "word":
+                wide = self._beside(rest, within, shares[place])
+                made[place] = replace(made[place], without_word=wide if isinstance(wide, GapEstimate) else None)
+            elif what == "perceiver":
+                made[place] = replace(made[place], without_perceiver=rest)
+            else:
+                n = len(groups) - len(opposite[place])
+                of_words = {TERMS: _share_of_words(units, weights), LABELS: n / (n - 1)}
+                made[place] = replace(
+                    made[place],
+                    extreme=tuple(groups[each].group for each in opposite[place]),
+                    without_extreme={
+                        NARRATIVES: rest,
+                        TERMS: self._beside(rest, within, of_words[TERMS]),
+                        LABELS: self._beside(rest, labels, of_words[LABELS]),
+                    },
+                    shares_without=of_words,
+                )
         return made
 
     def _units(self, view: RatedView) -> WordUnits:
@@ -362,7 +448,8 @@ class DisparityPlan:
                 scopes[WORDINGS] = attempt(lambda: self._over_wordings(view, name, wordings))
         weights = view.cells(view.contrasts[[place]] @ view.members)[0]
         worst = None if view.side == "perceiver" else self._worst(view, weights, estimate)
-        return GroupDisparity(view, name, narrow, scopes, worst, _off(view, weights))
+        shares = {TERMS: share_of_terms, LABELS: view.of_labels}
+        return GroupDisparity(view, name, narrow, scopes, worst, _off(view, weights), shares)
 
     def _beside(
         self, estimate: GapEstimate, spread: WordSpread | NotEstimableError, share: float
@@ -444,14 +531,16 @@ class OneWord(NotEstimableError):
 class WordUnits:
     """The terms of each group, those that share a stem as one unit."""
 
-    deviations: FloatArray  # shape (U, C): the mean of each unit less the mean of its group's units
+    means: FloatArray  # shape (U, C): the mean of each unit
+    deviations: FloatArray  # shape (U, C): the same less the mean of its group's units
     df: int
+    terms: tuple[tuple[str, ...], ...]  # length U, of each
     shares: FloatArray  # shape (K,): what the mean of each group has of the variance of units; 0 for the baseline
 
     @classmethod
     def of(cls, view: RatedView, stems: Mapping[str, str]) -> WordUnits:
         """Divide the terms; NotEstimableError if a group has one unit, or it is not stated how many."""
-        deviations, df, shares = [], 0, np.zeros(len(view.members))
+        every, deviations, names, df, shares = [], [], [], 0, np.zeros(len(view.members))
         for group in sorted(view.groups):  # in any order of rows the same group is named
             place = view.groups.index(group)
             columns = [column for column, own in enumerate(view.of_columns) if own == group]
@@ -473,9 +562,55 @@ class WordUnits:
             for row, unit in enumerate(units):
                 means[row, [columns[each] for each in unit]] = 1 / len(unit)
                 shares[place] += (len(unit) / len(terms)) ** 2
+            every.append(means)
             deviations.append(means - means.mean(axis=0))
+            names += [tuple(sorted(terms[each] for each in unit)) for unit in units]
             df += len(units) - 1
-        return cls(np.vstack(deviations), df, shares)
+        return cls(np.vstack(every), np.vstack(deviations), df, tuple(names), shares)
+
+    def but_farthest(
+        self, view: RatedView, place: int, size: float, terms: Sequence[FamilyMember]
+    ) -> tuple[FloatArray, float]:
+        """Weights of the columns, shape (C,), in the mean of a group without the unit that adds most to its disparity.
+
+        Also what that disparity has of the variance of units. ``terms`` are the disparities of terms, the baseline's
+        left out.
+        """
+        far = np.zeros(len(view.of_columns))
+        far[[own != view.against for own in view.of_columns]] = [
+            0.0 if each.estimate is None else each.estimate.delta for each in terms
+        ]
+        of_group = view.members[place] > 0
+        own = self.means[(self.means[:, of_group] > 0).any(axis=1)]
+        kept = of_group & ~(own[np.argmax(np.sign(size) * (own @ far))] > 0)
+        weights: FloatArray = kept / kept.sum()
+        left = view.contrasts[place] ** 2 * self.shares
+        # A unit is so many of the terms that are left.
+        share = left.sum() - left[place] + float((weights @ (own > 0).T) @ (weights @ (own > 0).T))
+        return weights, float(share)
+
+
+@dataclass(frozen=True, eq=False)
+class _Raters:
+    """The groups of perceivers over whom a view is averaged, two or more."""
+
+    belongs: BoolArray  # shape (G, R)
+    means: FloatArray  # shape (R, C), of cells
+
+    @classmethod
+    def of(cls, view: RatedView) -> _Raters | None:
+        names = [name for name in dict.fromkeys(view.of_rows) if name not in BASELINES]
+        if len(names) < 2:
+            return None
+        means = cell_means(view.y.reshape(len(view.y), -1)).reshape(view.y.shape[1:])
+        return cls(np.array([[own == name for own in view.of_rows] for name in names]), np.nan_to_num(means))
+
+    def but_farthest(self, cells: FloatArray, size: float) -> FloatArray:
+        """Weights of cells, shape (R, C), without the group of perceivers that adds most to a disparity."""
+        parts = self.belongs @ (cells * self.means).sum(axis=1)
+        n = len(self.belongs)
+        kept: FloatArray = np.where(self.belongs[np.argmax(np.sign(size) * parts)][:, None], 0.0, cells) * n / (n - 1)
+        return kept
 
 
 def _share_of_words(units: WordUnits | NotEstimableError, contrast: FloatArray) -> float:
@@ -489,44 +624,70 @@ def _connected(shared: BoolArray) -> list[list[int]]:
     return [np.flatnonzero(row).tolist() for row in np.unique(linked, axis=0)]
 
 
-def _variance(found: Sequence[FamilyMember], df: float, *, scale: float = 1.0) -> WordSpread | NotEstimableError:
+def _variance(
+    found: Sequence[FamilyMember], units: WordUnits, narrative_ids: tuple[Any, ...]
+) -> WordSpread | NotEstimableError:
     """Return the variance of what contrasts are deviations from, each of them without the noise of its estimate.
 
     Notes
     -----
     A deviation has the expected square of its true value and of its standard error: σ² = Σ (d² − se²) / df, not below
-    0. ``scale`` turns a contrast into a deviation.
+    0.
     """
-    estimates = [member.estimate for member in found]
-    if not all(isinstance(each, GapEstimate) for each in estimates):
+    estimates = [member.estimate for member in found if member.estimate is not None]
+    if len(estimates) < len(found):
         return NotEstimableError("the ratings do not determine every term")
-    d = scale * np.array([each.delta for each in estimates if each is not None])
-    se = scale * np.nan_to_num([each.se for each in estimates if each is not None])
-    return WordSpread(max(0.0, float((d**2 - se**2).sum()) / df), float(df))
+    d = np.array([each.delta for each in estimates])
+    se = np.nan_to_num([each.se for each in estimates])
+    return WordSpread(
+        max(0.0, float((d**2 - se**2).sum()) / units.df),
+        float(units.df),
+        names=units.terms,
+        deviations=np.stack([each.by_narrative for each in estimates]),
+        narrative_ids=narrative_ids,
+    )
 
 
 def spread_of_labels(invented: Sequence[ViewEstimates]) -> Mapping[str, WordSpread]:
-    """Return, by view, what labels of invented groups differ by, over all sets of them."""
+    """Return, by view, what labels of invented groups differ by, over all sets of them.
+
+    Among themselves; in the view baseline from "a person": any label at all may be rated otherwise than none.
+    """
     by_view: defaultdict[str, list[ViewEstimates]] = defaultdict(list)
     for each in invented:
-        if each.view.side == "experiencer" and not each.view.against:
+        if each.view.side == "experiencer":
             by_view[each.view.name].append(each)
     found = {}
     for name, sets in by_view.items():
         squares, noise, raw, df, d = 0.0, 0.0, 0.0, 0, []
+        narratives = tuple(dict.fromkeys(key for each in sets for key in each.view.cube.narrative_ids))
+        place_of = {key: place for place, key in enumerate(narratives)}
+        names, deviations = [], []
         for each in sets:
             own = [one.narrow for one in each.groups if one.narrow is not None]
             if len(own) < len(each.groups):
                 continue
             # A disparity is n/(n − 1) times the label's deviation from the mean of the set.
-            scale = (len(own) - 1) / len(own)
+            lost = 0 if each.view.against else 1
+            scale = (len(own) - lost) / len(own)
             squares += scale**2 * sum(one.delta**2 for one in own)
             noise += scale**2 * sum(float(np.nan_to_num(one.se)) ** 2 for one in own)
             raw += sum(one.delta**2 for one in own)
-            df += len(own) - 1
+            df += len(own) - lost
             d += [abs(one.delta) for one in own]
+            cube = each.view.cube
+            names += [(cube.dimension, one.group) for one in each.groups]
+            rows = np.full((len(own), len(narratives)), np.nan)
+            at = [place_of[key] for key in cube.narrative_ids]
+            for row, one in zip(rows, own, strict=True):
+                if len(one.by_narrative) == len(at):  # else it is of conversations, and no narrative's is known
+                    row[at] = scale * one.by_narrative
+            deviations.append(rows)
         if df:
-            found[name] = WordSpread(max(0.0, squares - noise) / df, float(df), (raw / len(d)) ** 0.5, max(d), len(d))
+            found[name] = WordSpread(
+                max(0.0, squares - noise) / df, float(df), (raw / len(d)) ** 0.5, max(d), len(d), tuple(names),
+                np.vstack(deviations), narratives,
+            )  # fmt: skip
     return found
 
 

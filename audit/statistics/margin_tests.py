@@ -15,7 +15,7 @@ could move the gap, and so is the margin that a gap must be shown to lie beyond.
 Where a gap is what is left of one after invented groups', it is *beyond* only if the gap itself is beyond the margin on
 the same side, too: the larger p of the two counts. So no control, however noisy, and no gap of invented groups by
 themselves, fails a model; and what passes is what is left, so that none acquits one. Likewise a group's disparity is
-*beyond* only if it is without the group that differs most: one that is 20 points lower makes each of three others 6.7
+*beyond* only if it is without the groups that differ more: one that is 20 points lower makes each of three others 6.7
 points higher than the rest.
 
 Of a family of M gaps:
@@ -58,7 +58,7 @@ from scipy import special
 
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.bounded_mean import bounded_mean, narratives_to_bound
-from audit.statistics.comparisons import Labelled, difference, over_groups
+from audit.statistics.comparisons import Labelled, difference, over_groups, over_words
 from audit.statistics.deciding_estimate import DecidedGap, Kind, Made, rare_share
 from audit.statistics.estimates import GapEstimate, t_interval, with_variance
 from audit.statistics.families import adjust_p
@@ -197,9 +197,18 @@ def reach_of(gap: DecidedGap, *, alpha: float) -> float:
     if gap.may_be_rare and isinstance(gap.made, GapEstimate):
         worst = () if isinstance(gap.worst, NotEstimableError) else gap.worst or ()
         for each in (gap.made, *worst):
-            rare = bounded_mean(each.by_narrative, reach=gap.reach, alpha=alpha)
+            rare = bounded_mean(_of_seen(gap, each), reach=gap.reach, alpha=alpha)
             ends += (rare[0] - gap.off, rare[1] + gap.off)
     return min(_most(*map(abs, ends)), gap.reach)
+
+
+def _of_seen(gap: DecidedGap, made: GapEstimate) -> FloatArray:
+    """Return narratives' gaps that say something of the member: with n of N narratives it counts n/N in these."""
+    own = made.by_narrative
+    if gap.seen is None or gap.seen.all():
+        return own
+    share = float((~np.isnan(own[gap.seen])).sum() / (~np.isnan(own)).sum())
+    return np.asarray(made.delta + share * (own[gap.seen] - made.delta))
 
 
 def narrow_variance(made: GapEstimate) -> float:
@@ -245,10 +254,10 @@ class _Line:
                     self.fault = f"no interval of the change: {unspread}"
         if baseline is not None and not self.fault and gap.plain is not None and baseline.plain is not None:
             # Narratives that both have after the control are a part of those that both have before it.
-            self.plain = self._pair(gap.plain, baseline.plain)
+            self.plain = self._pair(gap.plain, baseline.plain, plain=True)
 
-    def _pair(self, own: Made, theirs: Made) -> tuple[GapEstimate, GapEstimate]:
-        """Return the paired change D and sum S, narrative by narrative."""
+    def _pair(self, own: Made, theirs: Made, *, plain: bool = False) -> tuple[GapEstimate, GapEstimate]:
+        """Return the paired change D and sum S, narrative by narrative; ``plain`` marks the gaps before a control."""
         assert self.baseline is not None
         assert isinstance(own, GapEstimate) and isinstance(theirs, GapEstimate)  # noqa: PT018
         first, second = (
@@ -259,13 +268,15 @@ class _Line:
         confidence = 1 - self.alpha
         change, _ = difference(first, second, confidence=confidence)
         total, _ = difference(first, replace(second, estimate=opposite), confidence=confidence)
-        if self.gap.kind in ("group", "disparity"):
+        if self.gap.kind == "group":
             return self._beside_pairs(change), self._beside_pairs(total)
+        if self.gap.kind == "disparity":
+            return self._beside_words(change, -1.0, plain=plain), self._beside_words(total, 1.0, plain=plain)
         change = over_groups(change, first, second, confidence=confidence)
         return change, over_groups(total, first, second, confidence=confidence, sign=1.0)
 
     def _beside_pairs(self, pair: GapEstimate) -> GapEstimate:
-        """Widen a change or sum by how much pairs of groups, or words, differ anyway."""
+        """Widen a change or sum by how much pairs of groups differ anyway."""
         assert self.baseline is not None
         if pair.not_estimable:
             return pair
@@ -273,6 +284,18 @@ class _Line:
         extra = self.gap.pair_variance + self.baseline.pair_variance
         df = min(self.gap.made.df, self.baseline.made.df)
         return with_variance(pair, extra, df, confidence=1 - self.alpha)
+
+    def _beside_words(self, pair: GapEstimate, sign: float, *, plain: bool) -> GapEstimate:
+        """Widen a change or sum of disparities by how much words, or labels, differ in it."""
+        assert self.baseline is not None
+        known = [each.words for each in (self.gap, self.baseline) if each.words is not None]
+        if plain:  # it is without the groups that differ more
+            known = [replace(each, share=each.share_beside) for each in known]
+        if len(known) == 2:
+            return over_words(pair, *known, confidence=1 - self.alpha, sign=sign)
+        for each in known:
+            pair = with_variance(pair, each.share * each.variance, each.df, confidence=1 - self.alpha)
+        return pair
 
     @property
     def value(self) -> float:
@@ -378,6 +401,11 @@ class _Line:
             return "a few narratives with a large gap, which these did not happen to show, could hide one", (
                 "rare_gaps",
             )
+        if self.baseline is None and self.gap.kind == "disparity" and groups_differ_too_much(self.gap, margin):
+            return (
+                "the interval reaches beyond the margin, and more narratives would not help: the words of a group, or "
+                "the labels of invented groups, differ by as much; ask about more terms for each group"
+            ), ("margin_open",)
         return "the interval reaches beyond the margin, and does not lie wholly beyond it", ("margin_open",)
 
     @property
@@ -398,12 +426,17 @@ class _Line:
             return _NAN
         if self.baseline is None and groups_differ_too_much(self.gap, margin):
             return _NAN
-        wanted = narratives_to_rule_out(margin, sd, power=power, alpha=self.alpha)
+        left = margin
+        if self.gap.kind == "disparity":
+            # What words differ by takes its part of the margin, however many narratives are asked.
+            left = max(0.0, margin**2 - _of_words(of) * _TO_TELL**2) ** 0.5
+            if not left > 0:
+                return _NAN
+        wanted = narratives_to_rule_out(left, sd, power=power, alpha=self.alpha) if sd > 0 else 0
         if self.gap.may_be_rare and self.baseline is None:
-            wanted = max(
-                wanted,
-                narratives_to_bound(margin, reach=self.gap.reach, alpha=self.alpha, gaps=of.by_narrative, power=power),
-            )
+            own = _of_seen(self.gap, of)
+            n_bound = narratives_to_bound(margin, reach=self.gap.reach, alpha=self.alpha, gaps=own, power=power)
+            wanted = max(wanted, n_bound * len(of.by_narrative) / max(1, len(own)))
         wanted *= n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 
@@ -420,8 +453,18 @@ def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) ->
     """Return the SD of narratives in gaps of a kind, pooled: few narratives of one emotion tell it badly."""
     own = [line.planned for line in lines if (line.gap.dimension, line.gap.variant, line.gap.kind)
            == (dimension, variant, kind)]  # fmt: skip
-    squares = [each.se**2 * each.n_narratives for each in own if each is not None and each.se > 0]
+    # Of words, more narratives do not tell more.
+    squares = [
+        (each.se**2 - (_of_words(each) if kind == "disparity" else 0.0)) * each.n_narratives
+        for each in own if each is not None and each.se > 0
+    ]  # fmt: skip
     return float(np.mean(squares)) ** 0.5 if squares else _NAN
+
+
+def _of_words(estimate: GapEstimate) -> float:
+    """Return the part of a disparity's variance that narratives do not have."""
+    narrow = narrow_variance(estimate)
+    return 0.0 if math.isnan(narrow) else max(0.0, estimate.se**2 - narrow)
 
 
 def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:

@@ -267,12 +267,23 @@ def _against_a_gap(held: Held) -> Iterator[str]:
         yield "not_controlled"
     elif gap.scope == "pairs":
         yield "pairs_alone"
-    yield from speaks_against(gap, held.value)
+    # What is beyond its margin, or worse than a baseline's by the margin, is so with missing ratings at their worst.
+    margin = held.margin if gap.kind == "disparity" else 0.0
+    if held.baseline is None:
+        yield from speaks_against(gap, held.value, margin=margin)
+        return
+    # Worse than a baseline is farther from 0 on the gap's own side, whichever that is.
+    yield from speaks_against(gap, gap.made.delta if isinstance(gap.made, GapEstimate) else held.value)
+    if (gap.worst is not None or held.baseline.worst is not None) and not held.low > margin:
+        yield "missing"
 
 
-def speaks_against(gap: DecidedGap, sign: float) -> Iterator[str]:
-    """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, another control."""
-    if gap.worst is not None and not _beyond_zero_at_worst(gap, sign):
+def speaks_against(gap: DecidedGap, sign: float, *, margin: float = 0.0) -> Iterator[str]:
+    """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, another control.
+
+    Missing ratings must leave a gap beyond the margin.
+    """
+    if gap.worst is not None and not _beyond_at_worst(gap, sign, margin):
         yield "missing"
     if gap.off > 0 and isinstance(gap.made, GapEstimate):
         nearest = gap.made.ci_low if sign > 0 else -gap.made.ci_high
@@ -300,10 +311,10 @@ def _other_beyond(gap: DecidedGap, margin: float) -> bool:
     return any(_leaves_out_zero(moved(gap.other, -sign * margin), sign) for sign in (1.0, -1.0))
 
 
-def _beyond_zero_at_worst(gap: DecidedGap, sign: float) -> bool:
+def _beyond_at_worst(gap: DecidedGap, sign: float, margin: float) -> bool:
     if isinstance(gap.worst, NotEstimableError) or gap.worst is None:
         return False
-    return all(_leaves_out_zero(each, sign) for each in gap.worst)
+    return all(_leaves_out_zero(moved(each, -math.copysign(margin, sign)), sign) for each in gap.worst)
 
 
 def decide_verdicts(

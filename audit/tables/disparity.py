@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Final
 
@@ -23,8 +24,11 @@ DISPARITY: Final = Table(
             "person'), no_persona (experiencers as rated without a persona; of perceivers, against no persona) or "
             "baseline (against 'a person' in place of the other groups)"
         ),
-        "level": word("group, term (one wording of a group) or all (one test of all groups of the view)"),
-        "member": word("the group or the term; empty for all"),
+        "level": word(
+            "group, term (one wording of a group), cue (a group as told by one of several cues, such as labels and "
+            "first names, against the others told so) or all (one test of all groups of the view)"
+        ),
+        "member": word("the group, the term or the cue; empty for all"),
         "group": word("the group that it is, or belongs to; empty for all"),
         "invented": flag("whether the groups do not exist: they show what any labels differ by, and carry no claim"),
         "scope": word(
@@ -51,8 +55,8 @@ DISPARITY: Final = Table(
         "ci_high": in_row_unit("upper end of the same", lengths=1),
         "p": probability("two-sided p against 0: of the t-test, of all that groups do not differ"),
         "p_adjusted": probability(
-            "p corrected for the groups, or terms, of the view; of a measure of replies, for those of all measures, in "
-            "which people's questions are a family of their own"
+            "p corrected for the groups, the terms, or the groups by cue, of the view; of a measure of replies, for "
+            "those of all measures, in which people's questions are a family of their own"
         ),
         "method": HOLM.adding("; over measures Bonferroni"),
         "family_size": FAMILY_SIZE,
@@ -63,6 +67,12 @@ DISPARITY: Final = Table(
         ),
         "eq_high": in_row_unit("upper end of the same", lengths=1),
         "percent_of_scale": percent("disparity in % of the scale's length; missing without a scale"),
+        "disparity_sd": number(
+            "of a measure of replies, disparity over the measure's standard deviation among scored replies; no unit",
+            before=math.nan,
+        ),
+        "sd_ci_low": number("ci_low over the same standard deviation, which is taken as known", before=math.nan),
+        "sd_ci_high": number("ci_high over the same", before=math.nan),
         "d_z": number("disparity over the standard deviation of the narratives' own; no unit"),
         "share_lower": share(
             "share of narratives in which the group is rated lower than the others, by the narrative's own ratings"
@@ -82,12 +92,12 @@ DISPARITY: Final = Table(
         "labels_largest": in_row_unit("the largest of them, without its sign"),
         "n_labels": count("invented groups that these are of"),
         "extreme": word(
-            "of the other groups, the one that differs most; empty for that one itself, in the view baseline, and of "
-            "two groups"
+            "the other groups that differ more and lie on the other side, joined by '; '; empty if there are none, in "
+            "the view baseline, and of two groups"
         ),
         "without_extreme": in_row_unit(
-            "disparity with that group left out of the others, in the row's unit: a group is not named for being "
-            "higher than one that is lower"
+            "disparity with these groups left out of the others, in the row's unit: a group is not named for being "
+            "higher than those that are lower"
         ),
         "without_low": in_row_unit("lower end of its confidence interval, in the row's unit", lengths=1),
         "without_high": in_row_unit("upper end of the same", lengths=1),
@@ -121,14 +131,18 @@ DISPARITY: Final = Table(
             "of lower and higher: group (not these words alone: other terms, or invented groups, tell it from them) or "
             "words (these words of the group); else empty"
         ),
-        "margin": in_row_unit("the margin of the analysis, of headlines of ratings; missing without one"),
+        "margin": in_row_unit(
+            "the margin of the analysis, of headlines of ratings; missing without one", before=math.nan
+        ),
         "size": word(
             "of lower and higher with a margin: beyond it (corrected for the groups of the view), smaller than it, or "
-            "empty if neither is shown"
+            "empty if neither is shown",
+            before="",
         ),
         "n_needed": count(
             "narratives that would show, with the planned chance, that no group of the view differs by as much as the "
-            "margin, if none does; missing without a margin, or if more narratives would not help"
+            "margin, if none does; missing without a margin, or if more narratives would not help",
+            before=math.nan,
         ),
         "limits": text("codes of what limits the answer, joined by '; '; docs/statistics.md explains them"),
         "note": text("why there is no estimate or no interval, or what limits it, in words; else empty"),

@@ -21,6 +21,7 @@ from runs import as_stored, in_parts
 sys.path.insert(0, str(Path(__file__).parent))
 from given import ASKED, FORMULA, GIVEN, write_answers
 
+from audit.extras.exchange.asked import AskedRatings
 from audit.extras.exchange.registry import FORMS
 from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE, PromptsAsked
@@ -170,7 +171,8 @@ def test_a_data_set_has_a_card_whose_head_is_true_of_its_files(there, audit, cap
     assert head["license"] == "unknown"
     features = {each["config_name"]: each["features"] for each in head["dataset_info"]}
     files = {each["config_name"]: each["data_files"] for each in head["configs"]}
-    assert files == {name: [{"split": "test", "path": f"data/{name}.parquet"}] for name in ("ratings", "gap")}
+    tables = ("ratings", "gap", "disparity")
+    assert files == {name: [{"split": "test", "path": f"data/{name}.parquet"}] for name in tables}
     for name, [file] in files.items():
         schema = pq.read_schema(Path("hf", file["path"]))
         assert [(each.name, ARROW[str(each.type)]) for each in schema] == [
@@ -180,9 +182,32 @@ def test_a_data_set_has_a_card_whose_head_is_true_of_its_files(there, audit, cap
     gap, made = pd.read_parquet("hf/data/gap.parquet"), pd.read_csv("run/tables/gap.csv")
     for name in ("delta", "se", "n_narratives"):
         np.testing.assert_array_equal(gap[name].to_numpy(float), made[name].to_numpy(float))
+    disparity, made = pd.read_parquet("hf/data/disparity.parquet"), pd.read_csv("run/tables/disparity.csv")
+    assert disparity["group"].tolist() == made["group"].fillna("").tolist()
+    np.testing.assert_array_equal(disparity["disparity"].to_numpy(float), made["disparity"].to_numpy(float))
     assert f"A row is a prompt that asks for a rating. {len(ratings())} rows." in page
     assert "must not be used as such" in page
     assert "There are none: neither the narratives" in page
+
+
+def test_metrics_of_a_log_are_the_gap_and_the_disparities_of_the_report(there):
+    """What the Inspect task shows, without Inspect: estimates from ratings alone, by their place in the prompts."""
+    asked, rows = AskedRatings.read(Path("p.jsonl")), ratings()
+    rated = rows.loc[rows["status"] == "rated"]
+    given = dict(zip(rated["prompt_index"].astype(int), rated["intensity"].astype(float), strict=True))
+    disparity = pd.read_csv("run/tables/disparity.csv")
+    decided = disparity[disparity["headline"].astype(bool) & (disparity["view"] == "all")]
+    found = asked.disparities(given, confidence=0.95)
+    assert len(decided) == 4
+    for row in decided.to_dict("records"):
+        for column, name in {"disparity": "disparity", "se": "stderr", "ci_low": "low", "ci_high": "high"}.items():
+            assert found[f"{row['dimension']} {row['group']} {name}"] == pytest.approx(row[column], abs=1e-9)
+        assert found[f"{row['dimension']} {row['group']} narratives"] == row["n_narratives"]
+    assert len(found) == 4 * 5, "invented groups have none"
+    assert decided["disparity"].abs().max() > 0.1
+    gap = pd.read_csv("run/tables/gap.csv").query("headline and scope == 'narratives'").iloc[0]
+    assert asked.gaps(given, confidence=0.95)[f"{gap['dimension']} delta"] == pytest.approx(gap["delta"], abs=1e-9)
+    assert asked.disparities({}, confidence=0.95) == {}
 
 
 def test_a_licence_and_texts_are_said_in_the_card(there, audit, capsys):
@@ -198,7 +223,7 @@ def test_replies_are_a_data_set_and_the_card_warns_of_their_texts(audit, tmp_pat
     run = ROOT / "reports" / "example-replies"
     assert audit("export", run, "form=huggingface", "to=hf", "license=apache-2.0") == 0
     head, page = card_of("hf")
-    assert [each["config_name"] for each in head["configs"]] == ["replies", "gap"]
+    assert [each["config_name"] for each in head["configs"]] == ["replies", "gap", "disparity"]
     assert "`text` is what the model wrote, verbatim" in page
     written = pd.read_parquet("hf/data/replies.parquet")
     assert written["text"].tolist() == pd.read_parquet(run / "replies.parquet")["text"].tolist()

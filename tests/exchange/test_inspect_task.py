@@ -117,6 +117,13 @@ def test_a_log_is_the_run_that_ours_would_have_been(made, there, audit):
     assert metrics["faith stderr"] == pytest.approx(headline["se"], abs=1e-9)
     assert metrics["faith low"] == pytest.approx(headline["ci_low"], abs=1e-9)
     assert abs(metrics["faith delta"]) > 0.1
+    disparity = pd.read_csv(made / "own" / "tables" / "disparity.csv")
+    groups = disparity[disparity["headline"].astype(bool) & (disparity["view"] == "all")]
+    assert len(groups) == 4
+    for row in groups.to_dict("records"):
+        for column, name in {"disparity": "disparity", "se": "stderr", "ci_low": "low", "ci_high": "high"}.items():
+            assert metrics[f"faith {row['group']} {name}"] == pytest.approx(row[column], abs=1e-9)
+    assert groups["disparity"].abs().max() > 0.1
     assert scores["intensity"].unscored_samples == int((own["status"] != "rated").sum()) > 0
     share = (own["status"] == "refused").mean()
     assert scores["refused"].metrics["mean"].value == pytest.approx(share)

@@ -68,19 +68,20 @@ def number(text):
     return float(text.replace("\N{MINUS SIGN}", "-").replace(",", ""))
 
 
-def word_table(path):
-    [table] = docx.Document(str(path)).tables
+def word_table(path, number=1):
+    table = docx.Document(str(path)).tables[number - 1]
     return [[cell.text for cell in row.cells] for row in table.rows]
 
 
-def markdown_table(text):
+def markdown_table(text, number=1):
+    text = text.split("**Table ")[number]
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
     return [[unescape(re.sub(r"</?su[bp]>|\*|&emsp;", "", cell)).replace("\\", "") for cell in row] for row in cells]
 
 
-def latex_table(text):
-    body = text.partition("\\toprule")[2].partition("\\bottomrule")[0]
+def latex_table(text, number=1):
+    body = text.split("\\toprule")[number].partition("\\bottomrule")[0]
     rows = [line.removesuffix(" \\\\") for line in body.splitlines() if line.endswith("\\\\")]
     return [[latex_text(cell) for cell in re.split(r"(?<!\\)&", row)] for row in rows]
 
@@ -229,9 +230,12 @@ def test_the_word_file_has_the_sentences_of_the_section_on_methods(audit, run):
 def test_word_latex_and_markdown_have_one_table(audit, tmp_path):
     for run in (EXAMPLE, REPLIES):
         out = export(audit, run, f"of-{run.name}")
-        word = word_table(out / "paper.docx")
-        assert markdown_table((out / "table.md").read_text("utf-8")) == word
-        assert latex_table((out / "table.tex").read_text("utf-8")) == word
+        markdown, latex = ((out / f"table.{form}").read_text("utf-8") for form in ("md", "tex"))
+        for number in (1, 2):
+            word = word_table(out / "paper.docx", number)
+            assert markdown_table(markdown, number) == word
+            assert latex_table(latex, number) == word
+        assert len(set(re.findall(r"\\label\{(.*?)\}", latex))) == markdown.count("**Table ") == 2
 
 
 def test_a_table_of_replies_has_the_measures_and_says_why_one_has_no_interval(audit, tmp_path):
@@ -274,7 +278,7 @@ def test_the_document_is_set_in_apa_style(audit, tmp_path):
     title = next(each for each in document.paragraphs if each.text.startswith("Gap δ in Rated"))
     assert all(run.bold for run in number_of.runs)
     assert all(run.italic for run in title.runs)
-    [table] = document.tables
+    table = document.tables[0]
     borders = [
         [
             {
@@ -378,7 +382,7 @@ def test_what_a_label_holds_is_text_in_latex():
 def test_what_a_label_holds_is_text_in_word():
     study = hostile()
     sections = methods(study)
-    content = word_file(sections, paper_gap_table(study), works_in(s.text() for s in sections), title="a", made=FIXED)
+    content = word_file(sections, [paper_gap_table(study)], works_in(s.text() for s in sections), title="a", made=FIXED)
     document = docx.Document(io.BytesIO(content))
     text = "\n".join(each.text for each in document.paragraphs)
     assert "R&D_50%#1 \\input{/etc/passwd} $x^2$" in text

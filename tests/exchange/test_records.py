@@ -72,21 +72,23 @@ def test_a_record_has_the_fields_that_the_schema_demands(audit, tmp_path):
     assert model["additional_details"]["deployment_type"] == "self_deployed"
     assert model["additional_details"]["model_availability"] == "unknown"
     assert record["eval_library"] == {"name": "empathy-audit", "version": "0.1.0"}
-    [result] = record["evaluation_results"]
-    assert {name: type(result[name]) for name in RESULT} == RESULT
-    metric = result["metric_config"]
-    assert (metric["lower_is_better"], metric["score_type"]) == (True, "continuous")
-    assert (metric["min_score"], metric["max_score"]) == (0, 100)
-    assert set(result["generation_config"]["generation_args"]) <= ARGUMENTS
-    details = [source, model, result["source_data"], result["generation_config"]]
-    for each in [*(each["additional_details"] for each in details), result["score_details"]["details"]]:
-        assert {type(value) for value in each.values()} == {str}
-    assert set(result["score_details"]) == {"score", "details"}
+    assert len(record["evaluation_results"]) == 1 + 6  # the gap, and each group
+    for result in record["evaluation_results"]:
+        assert {name: type(result[name]) for name in RESULT} == RESULT
+        metric = result["metric_config"]
+        assert (metric["lower_is_better"], metric["score_type"]) == (True, "continuous")
+        assert (metric["min_score"], metric["max_score"]) == (0, 100)
+        assert set(result["generation_config"]["generation_args"]) <= ARGUMENTS
+        details = [source, model, result["source_data"], result["generation_config"]]
+        for each in [*(each["additional_details"] for each in details), result["score_details"]["details"]]:
+            assert {type(value) for value in each.values()} == {str}
+        assert set(result["score_details"]) == {"score", "details"}
 
 
 def result_of(run, audit, to="out"):
+    """The result on the gap; those on groups come after it."""
     assert audit("export", run, *EEE, f"to={to}", "model_id=a/b") == 0
-    [result] = record_in(to)[1]["evaluation_results"]
+    result = record_in(to)[1]["evaluation_results"][0]
     return result["score_details"]["score"], result["score_details"]["details"]
 
 
@@ -135,8 +137,14 @@ def test_a_gap_is_no_larger_than_the_scale_is_long(run, audit):
 
 def test_a_run_without_an_interval_has_no_score(run, audit, capsys):
     decides(run, code="no_estimate", reasons="no_interval", se=float("nan"), ci_low=float("nan"), ci_high=float("nan"))
+    assert audit("export", run, *EEE, "to=of-groups", "model_id=a/b") == 0
+    found = record_in("of-groups")[1]["evaluation_results"]
+    assert {each["metric_config"]["metric_id"] for each in found} == {"empathy_audit.largest_disparity_left"}
+    path = run / "tables" / "disparity.csv"
+    pd.read_csv(path).assign(ci_low=float("nan"), ci_high=float("nan")).to_csv(path, index=False)
+    as_stored(run)
     assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 2
-    assert "has no gap with an interval, and so no score" in capsys.readouterr().err
+    assert "has no gap or disparity with an interval, and so no score" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
@@ -223,7 +231,7 @@ def test_a_record_says_how_answers_were_drawn(run, audit, thinking, temperature)
     path.write_text(json.dumps(told))
     as_stored(run)
     assert audit("export", run, *EEE, "to=out", "model_id=a/b") == 0
-    [result] = record_in("out")[1]["evaluation_results"]
+    result = record_in("out")[1]["evaluation_results"][0]
     asked = result["generation_config"]
     assert asked["generation_args"].get("temperature") == temperature
     assert ("thinking" in asked["additional_details"]) == (thinking["mode"] == "on")
@@ -295,11 +303,16 @@ def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit,
     assert told["stimuli"]["sha256"] in found["Scope"]
     assert told["prompt"]["sha256"] in found["Method"]
     assert f"| command | {told['command']} |" in plain(found["Method"])
-    assert plain(found["Verdicts"]).strip() == (
+    answer = (
         "- **religion (origin):** No verdict: the ratings do not match the story. To decide: Change the "
-        "prompt (prompt=) or how ratings are obtained (elicitation=). If the check still fails, this model cannot be "
-        "judged."
+        "prompt (prompt=) or how ratings are obtained (elicitation=)."
     )
+    assert re.findall("^[#-].*", plain(found["Verdicts"]), re.MULTILINE) == [
+        "### Whose side? The gap δ",
+        f"{answer} If the check still fails, this model cannot be judged.",
+        "### Who gets less? The disparity D",
+        answer,
+    ]
     assert "the model's weights, on the auditor's machine" in found["Access"]
     for digest in told["model"]["files"].values():
         assert digest in found["Integrity"]

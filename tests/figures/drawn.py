@@ -88,6 +88,31 @@ def family(members: Mapping[str, float], *, name: str = "emotion", p: float = 0.
     )
 
 
+def disparities(groups: Mapping[str, float], *, lower: Sequence[str] = (), invented: int = 0) -> pd.DataFrame:
+    """How far groups lie below or above the others, over all perceivers, then invented groups at ±1."""
+    names = [*groups, *(f"invented {k}" for k in range(invented))]
+    disparity = np.array([*groups.values(), *((-1.0) ** k for k in range(invented))], dtype=float)
+    own = np.arange(len(names)) < len(groups)
+    return pd.DataFrame(
+        {
+            **ONE,
+            "side": "experiencer",
+            "view": "all",
+            "level": "group",
+            "group": names,
+            "invented": ~own,
+            "scope": "narratives",
+            "headline": own,
+            "disparity": disparity,
+            "ci_low": disparity - 0.5,
+            "ci_high": disparity + 0.5,
+            "code": [
+                "lower" if name in lower else "not_shown" if real else "" for name, real in zip(names, own, strict=True)
+            ],
+        }
+    )
+
+
 def comparisons(*changes: float, unit: str = "points") -> pd.DataFrame:
     change = np.array(changes, dtype=float)
     return pd.DataFrame(

@@ -3,11 +3,11 @@ import math
 
 import pandas as pd
 import pytest
-from drawn import comparisons, family, gaps, marked, offsets, texts
+from drawn import comparisons, disparities, family, gaps, marked, offsets, texts
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.report.figures.forests import plot_comparisons, plot_family, plot_gaps
+from audit.report.figures.forests import plot_comparisons, plot_disparity, plot_family, plot_gaps
 
 ONE_GAP = ("religion", "origin", 0.5, 0.1, 0.9)
 
@@ -169,3 +169,39 @@ def test_ticks_are_written_as_they_stand(ends, written) -> None:
     assert written <= set(shown)
     for text, place in shown.items():
         assert float(text.replace("−", "-")) == pytest.approx(place, abs=1e-12)
+
+
+def test_groups_stand_from_the_lowest_and_those_shown_are_filled() -> None:
+    table = disparities({"A": 5.0, "B": -20.0, "C": 7.0, "D": math.nan}, lower=["B"])
+    figure = plot_disparity(table, confidence=0.95, margin=2)
+    assert names(figure) == ["B", "A", "C", "D"]
+    assert offsets(figure, "filled") == [[-20.0, 0]]
+    assert offsets(figure, "hollow") == [[5.0, 1], [7.0, 2]]
+    assert intervals(figure) == [[-20.5, -19.5, 0], [4.5, 5.5, 1], [6.5, 7.5, 2]]
+    (band,) = marked(figure, "margin")
+    box = band.get_path().get_extents(band.get_patch_transform())  # type: ignore[attr-defined]
+    assert (box.x0, box.x1) == (-2, 2)
+    assert "not estimable" in texts(figure)
+    assert marked(figure, "apart") == []
+
+
+def test_invented_groups_stand_apart_beneath_in_another_colour_and_mark() -> None:
+    figure = plot_disparity(disparities({"A": 5.0, "B": -20.0}, lower=["B"], invented=2), confidence=0.95)
+    assert names(figure) == ["B", "A", "invented 1", "invented 0"]
+    (line,) = marked(figure, "apart")
+    assert set(line.get_ydata()) == {1.5}  # type: ignore[attr-defined]
+    real, invented = (found for found in marked(figure, "hollow") if len(found.get_offsets()))  # type: ignore[attr-defined]
+    assert invented.get_offsets().tolist() == [[-1.0, 2], [1.0, 3]]  # type: ignore[attr-defined]
+    assert real.get_edgecolor().tolist() != invented.get_edgecolor().tolist()  # type: ignore[attr-defined]
+    assert len(real.get_paths()[0]) != len(invented.get_paths()[0])  # type: ignore[attr-defined]
+
+
+def test_only_the_view_that_decides_is_drawn_and_of_very_many_groups_the_furthest() -> None:
+    table = disparities({"A": 5.0, "B": -20.0})
+    others = [table.assign(view="baseline"), table.assign(side="perceiver", headline=False), table.assign(level="term")]
+    assert names(plot_disparity(pd.concat([*others, table]), confidence=0.95)) == ["B", "A"]
+    figure = plot_disparity(disparities({f"{k}": k - 50 for k in range(200)}), confidence=0.95)
+    assert sorted(map(int, names(figure))) == list(range(140, 200))
+    assert any("The 60 of 200 groups that are furthest from 0." in text for text in texts(figure))
+    with pytest.raises(NotEstimableError, match="no group"):
+        plot_disparity(disparities({"A": math.nan}), confidence=0.95)

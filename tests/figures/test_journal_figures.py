@@ -8,7 +8,7 @@ import zlib
 
 import pandas as pd
 import pytest
-from drawn import cells, family, gaps, many
+from drawn import cells, disparities, family, gaps, many
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -95,6 +95,25 @@ def test_gaps_and_families_keep_to_their_width(millimetres):
     assert drawn.left_out == {}
     for figure in drawn.figures.values():
         check(figure, millimetres)
+
+
+@each_width
+def test_groups_that_get_less_are_drawn_with_names_whole_and_invented_ones_apart(millimetres):
+    compared = disparities({"a group with a rather long name": -20.0, "B": 4.0, "C": 16.0}, lower=["B"], invented=3)
+    drawn = draw(tables() | {"disparity": compared}, millimetres, margin=2)
+    figure = drawn.figures["disparity-religion-origin"]
+    check(figure, millimetres)
+    text = " ".join(" ".join(each.get_text().split()) for each in shown(figure))
+    for name in ("a group with a rather long name", "invented 2", "invented groups", "margin"):
+        assert name in text
+
+
+def test_without_perceivers_groups_are_drawn_and_neither_a_gap_nor_an_interaction():
+    own = tables() | {"disparity": disparities({"A": -20.0, "B": 20.0})}
+    own["cells"] = own["cells"].assign(perceiver_group="no persona")
+    drawn = draw(own, 183)
+    assert not {name for name in (*drawn.figures, *drawn.left_out) if name.startswith(("gaps", "interaction"))}
+    assert "disparity-religion-origin" in drawn.figures
 
 
 @each_width

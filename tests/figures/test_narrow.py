@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from drawn import cells, comparisons, family, gaps, many, marked, published, runs, texts
+from drawn import cells, comparisons, disparities, family, gaps, many, marked, published, runs, texts
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from audit.report.figures.forests import plot_comparisons, plot_family, plot_gaps
+from audit.report.figures.forests import plot_comparisons, plot_disparity, plot_family, plot_gaps
 from audit.report.figures.heatmaps import plot_cells, plot_interaction, plot_published
 from audit.report.figures.specification import plot_specification
 from audit.report.figures.style import (
@@ -30,6 +30,9 @@ GROUPS = family({f"a group with a long name {k}": 0.1 * k for k in range(12)}, n
 DRAWN: dict[str, Callable[[], Figure]] = {
     "gaps": lambda: plot_gaps(gaps(("religion", "origin", 0.5, 0.1, 0.9)), margin=1),
     "groups": lambda: plot_family(GROUPS, family="group", confidence=0.95),
+    "disparity": lambda: plot_disparity(
+        disparities({"group with a long name": -20.0, "B": 3.0}, invented=2), confidence=0.95, margin=2
+    ),
     "comparisons": lambda: plot_comparisons(comparisons(0.1, 0.2), confidence=0.95),
     "cells": lambda: plot_cells(cells(many(6)), low=0, high=100),
     "many cells": lambda: plot_cells(cells(many(20)), low=0, high=100),
@@ -66,7 +69,7 @@ def test_a_phone_shows_all_of_it_in_letters_of_nine_css_pixels(name: str) -> Non
     assert min(each.get_fontsize() for each in written) * 96 / 72 >= 9
 
 
-@pytest.mark.parametrize("name", ["gaps", "groups", "comparisons"])
+@pytest.mark.parametrize("name", ["gaps", "groups", "disparity", "comparisons"])
 def test_a_forest_for_phones_has_the_same_names_and_numbers(name: str) -> None:
     wide = DRAWN[name]()
     with narrow():

@@ -145,8 +145,9 @@ def test_on_a_phone_the_first_gap_is_on_the_first_screen_and_the_filters_a_tap_a
 
 def test_the_first_lines_count_the_verdicts(chromium, page):
     with opened(chromium, page) as view:
-        first = view.locator(".lede").inner_text()
+        first, less = view.locator(".lede").inner_text().split("Who gets less: ")
         told = dict(re.findall(r"([a-z][a-z ]*[a-z]) \((\d)\)", first))
         shown = Counter(view.eval_on_selector_all("tbody tr", "rows => rows.map((row) => row.dataset.verdict)"))
         assert told == {VERDICTS[kind]: str(number) for kind, number in shown.items()}
         assert len(told) > 1
+        assert sum(map(int, re.findall(r"\((\d)\)", less))) == shown.total()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -15,8 +16,8 @@ import audit
 from audit.comparing import first_screen as compared
 from audit.comparing.preference import page as preference
 from audit.comparing.tables import REPLY_RUNS, RUNS
-from audit.report import sentences, verdicts
-from audit.statistics.verdict import _NEXT
+from audit.report import disparities, disparity_section, sentences, verdicts
+from audit.statistics.verdict import _NEXT, NOT_RULED_OUT, VOID
 from audit.tasks.inventory import first_screen as inventory
 
 PACKAGE = Path(audit.__file__).parent
@@ -25,6 +26,10 @@ REMARKED = ("statistics", "runs", "tasks", "comparing")
 WORDS = {
     "reasons": (verdicts.REASONS, DECIDED),
     "steps": (verdicts._STEPS, DECIDED),
+    "limits of disparities": (disparities._REASONS, DECIDED),
+    "steps of disparities": (dict(disparities._STEPS), DECIDED),
+    "views": (disparity_section._VIEWS, DECIDED),
+    "scopes": (disparity_section._SCOPES, DECIDED),
     "limits": (sentences.LIMITS, REMARKED),
     "limits of questionnaires": (inventory.LIMITS, REMARKED),
     "limits of preferences": (preference._LIMITS, REMARKED),
@@ -59,9 +64,22 @@ def test_every_next_step_of_a_verdict_has_words() -> None:
     assert {step for _, step in _NEXT} | {"nothing"} == {*verdicts._STEPS}
 
 
+def test_everything_that_can_limit_the_answer_on_a_group_has_words() -> None:
+    """The codes are those of `docs/statistics.md`, in the table of limits, and what allows no verdict."""
+    text = (PACKAGE.parent / "docs" / "statistics.md").read_text("utf-8").partition("## Disparity")[2]
+    table = text.partition("| code | what it says |")[2].partition("\n\n")[0]
+    listed = re.findall(r"`(\w+)`(?=[^|]*\|[^|]*\|$)", table, re.MULTILINE)
+    assert len(listed) > 12
+    assert {*listed, *VOID, *NOT_RULED_OUT} - {"noise_floor"} <= {*disparities._REASONS}
+    assert {*disparities._BLOCKING} <= {*disparities._REASONS}
+    assert {code for code, _ in disparities._STEPS} <= {*disparities._REASONS}
+
+
 def test_what_a_measure_calls_otherwise_is_a_reason_or_a_step_of_ratings() -> None:
-    assert {*verdicts._OF_MEASURES} <= {*verdicts.REASONS}
+    assert {*verdicts.OF_MEASURES} <= {*verdicts.REASONS}
     assert {*verdicts._STEPS_OF_MEASURES} <= {*verdicts._STEPS}
+    assert {*disparities._REASONS_OF_MEASURES} == {*disparities._REASONS}
+    assert {*disparities._STEPS_OF_MEASURES} <= {code for code, _ in disparities._STEPS}
 
 
 def test_what_runs_may_differ_in_is_a_column_of_their_table_and_has_words_once() -> None:

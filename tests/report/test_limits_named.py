@@ -78,7 +78,7 @@ def test_a_limit_is_named_above_and_explained_in_the_banner(code: str) -> None:
 def verdict_with(gap: float, *codes: str) -> str:
     """Return the verdict on ratings with a gap of so many points."""
     said = page_with(*codes, gap=gap)
-    return re.search(r" identity ((?:No|An|Undecided).*?) [+−]?\d+\.\d\d points 95% interval", said)[1]
+    return re.search(r" identity: whose side\? ((?:No|An|Undecided).*?) [+−]?\d+\.\d\d points 95% interval", said)[1]
 
 
 @pytest.mark.parametrize("gap", [0.0, 2.0])

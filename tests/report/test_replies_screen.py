@@ -14,7 +14,7 @@ from test_replies_page import replies_of
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.numbers import rows_of
-from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS
+from audit.report.summary import CHANGED, NO_GAP, NO_GAP_NONE_LESS, NO_GROUPS, NONE_LESS, NOT_THE_GROUPS
 from audit.report.verdicts import next_step, reason_in_words
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
@@ -93,7 +93,7 @@ def nothing(table: pd.DataFrame) -> np.ndarray:
 
 def test_opposite_gaps_are_counted_each_way_and_undecided_measures_are_not_said_to_have_none() -> None:
     screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: -2 * own(t), "c": nothing})
-    assert "religion A gap, which repeated words alone could cause, in 2 measures (3 tested)" in screen
+    assert "religion: whose side? A gap, which repeated words alone could cause, in 2 measures (3 tested)" in screen
     assert "How it varies: δ is above 0 in 1 of 3 tests, below 0 in 1 and undecided in 1." in screen
     assert re.search(r"Smallest p: Measure a \+[23]\.\d+ points, 95% interval \+2\.\d+ to \+3\.\d+", screen)
     assert re.search(r"How big: the largest gap found, Measure a, is 1\.\d\d times the spread \(SD\) of that", screen)
@@ -108,30 +108,32 @@ def test_opposite_gaps_are_counted_each_way_and_undecided_measures_are_not_said_
 
 def test_where_nothing_is_found_no_size_and_no_gap_are_told() -> None:
     screen = screen_of({"a": nothing, "b": nothing})
-    assert "religion No gap is found (2 tested)" in screen
+    assert "religion: whose side? No gap is found (2 tested)" in screen
     assert "How it varies: δ is above 0 in 0 of 2 tests, below 0 in 0 and undecided in 2." in screen
-    assert NO_GAP in screen
+    assert NO_GAP_NONE_LESS in screen
     for claim in ("How big", "Smallest p", UNFOUND, NOT_THE_GROUPS, "A gap"):
         assert claim not in screen
 
 
 def test_where_all_is_found_nothing_is_said_to_be_undecided() -> None:
     screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: 3 * own(t)})
-    assert "religion A gap, which repeated words alone could cause, in 2 measures (2 tested)" in screen
+    assert "religion: whose side? A gap, which repeated words alone could cause, in 2 measures (2 tested)" in screen
     assert UNFOUND not in screen
+    assert NONE_LESS in screen
     assert NO_GAP not in screen
+    assert NO_GAP_NONE_LESS not in screen
 
 
 def test_a_measure_whose_gap_is_the_same_in_every_narrative_is_not_said_to_show_none() -> None:
     """Three points more to the own group in each reply and no noise: a gap that nobody can test, and no lack of one."""
     gaps = {"a": lambda t: 3 * own(t), "b": nothing}
     screen = screen_of(gaps, sd={"a": 0.0, "b": 1.0})
-    assert "religion No gap is found (1 tested, 1 could not be)" in screen
+    assert "religion: whose side? No gap is found (1 tested, 1 could not be)" in screen
     alone = screen_of({"a": gaps["a"]}, sd=0.0)
-    assert "religion Nothing could be tested" in alone
+    assert "religion: whose side? Nothing could be tested" in alone
     for claim in ("tested)", "How it varies", "No gap"):
         assert claim not in alone
-    assert NO_GAP in alone
+    assert NO_GAP_NONE_LESS in alone
 
 
 @pytest.mark.parametrize("status", ["refused", "empty", "failed", "other_script"])
@@ -139,7 +141,7 @@ def test_a_model_that_wrote_nothing_is_said_to_have_been_asked_and_no_more(statu
     screen = screen_of({"a": nothing}, status=status)
     asked = "was asked to speak as one person and to write replies to 24 accounts by people of the same and of other"
     assert f"a model {asked} groups." in screen
-    assert "religion Nothing could be tested" in screen
+    assert "religion: whose side? Nothing could be tested" in screen
     assert "wrote" not in screen
 
 
@@ -165,7 +167,7 @@ def test_what_was_asked_is_what_the_task_asks(words, asked: str) -> None:
 def test_an_echo_of_invented_groups_too_is_counted_as_one_and_a_gap_beyond_it_is_one_between_groups() -> None:
     gaps = {"a": lambda t: 3 * of_words(t), "b": lambda t: 3 * own(t) * (t["dimension"] == "religion").to_numpy(float)}
     screen = screen_of(gaps, invented=True)
-    assert "religion A gap in these pairs of words in 1 measure (2 tested)" in screen
+    assert "religion: whose side? A gap in these pairs of words in 1 measure (2 tested)" in screen
     assert (
         "δ is above 0 in 1 of 2 tests, below 0 in 0 and undecided in 1; 1 not distinguishable from invented groups."
         in screen
@@ -173,7 +175,7 @@ def test_an_echo_of_invented_groups_too_is_counted_as_one_and_a_gap_beyond_it_is
     assert NO_GROUPS in screen
     assert NOT_THE_GROUPS not in screen
     echo = screen_of({"a": gaps["a"]}, invented=True)
-    assert "religion Not distinguishable from invented groups (1 tested)" in echo
+    assert "religion: whose side? Not distinguishable from invented groups (1 tested)" in echo
     beyond = screen_of({"b": gaps["b"]}, invented=True)
     assert NO_GROUPS not in beyond
     assert "invented" not in beyond
@@ -186,7 +188,7 @@ def test_a_gap_that_turns_once_that_of_invented_groups_is_taken_off_is_undecided
         return own(table) * np.where(table["dimension"] == "religion", 1.0, 3.0)
 
     screen = screen_of({"a": turned}, invented=True)
-    assert "religion Undecided (1 tested)" in screen
+    assert "religion: whose side? Undecided (1 tested)" in screen
     assert "δ is above 0 in 0 of 1 test, below 0 in 0 and undecided in 1." in screen
 
 
@@ -204,9 +206,11 @@ def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
 
     names = tuple(f"d{place}" for place in range(5))
     screen = screen_of({"a": gap}, dimensions=names)
-    shown = re.findall(r" (d\d|all dimensions) (?=A gap|No gap)", screen)
-    assert shown == ["d0", "d1", "d4", "all dimensions"]
-    assert "Shown: 4 of 6 findings, chosen by how many gaps were found. The others are further down." in screen
+    shown = re.findall(r" (d\d|all dimensions): whose side\? (?=A gap|No gap)", screen)
+    assert shown == ["d1", "d4", "all dimensions"]
+    assert "d0: who gets less?" in screen  # each question keeps an answer
+    said = "Shown: 4 of 11 findings, chosen by how many gaps and differences were found. The others are further down."
+    assert said in screen
 
 
 class Accepted:

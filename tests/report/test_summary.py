@@ -8,11 +8,22 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from planted import Planted, alone, grouped, ratings_of, refused
+from planted import Planted, alone, gets_less, grouped, ratings_of, refused, two_words_each
 from test_first_screen import analysis_of, echoing, first_screen, headline, page_of, shown
 
 from audit.report.dimensions import Limit
-from audit.report.summary import CHANGED, MOST, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, ShortAnswer, summary
+from audit.report.summary import (
+    CHANGED,
+    MOST,
+    NO_GAP,
+    NO_GAP_NONE_LESS,
+    NO_GROUPS,
+    NONE_LESS,
+    NOT_THE_GROUPS,
+    WORDS_DIFFER,
+    ShortAnswer,
+    summary,
+)
 from audit.tasks.intensity.first_screen import NOT_FOLLOWED
 from audit.tasks.intensity.page import render_report
 
@@ -41,17 +52,30 @@ def several(*gaps: float, n: int = 25, sd: float = 1.0) -> Planted:
         ("b1-emotions", "that this holds for every emotion and group"),
         ("b3-unbalanced", NOT_THE_GROUPS),
         ("b1-group", NO_GAP),
-        ("refused-when-high", NO_GAP),
-        ("constant", NO_GAP),
+        ("refused-when-high", NO_GAP_NONE_LESS),
+        ("constant", NO_GAP_NONE_LESS),
         ("alike", ""),
+        ("less-for-one", NO_GAP),
+        ("less-in-these-words", NO_GAP),
+        ("own-alone", NONE_LESS),
+        ("no-less", ""),
     ],
 )
 def test_what_may_not_be_concluded_is_what_these_ratings_deny(case: str, denied: str) -> None:
     screen = summary_of(shown(case)[0])
     told = screen.partition("This does not show: ")[2]
     assert ALWAYS in told
-    for other in (NO_GAP, NO_GROUPS, NOT_THE_GROUPS, CHANGED, "that this holds for every emotion and group"):
+    for other in (
+        NO_GAP,
+        NO_GAP_NONE_LESS,
+        NONE_LESS,
+        NO_GROUPS,
+        NOT_THE_GROUPS,
+        CHANGED,
+        "that this holds for every emotion and group",
+    ):
         assert (other in told) == (other == denied), other
+    assert (WORDS_DIFFER in told) == (case in ("less-in-these-words", "b3-unbalanced", "b1-group"))
 
 
 def test_an_echo_denies_that_groups_are_told_apart_and_a_controlled_gap_does_not() -> None:
@@ -92,21 +116,37 @@ def test_of_several_dimensions_the_largest_gap_is_held_against_the_scale_and_the
     gap = analysis.tables["gap"].query("headline and scope == 'narratives'").set_index("dimension")
     size = gap.loc["d1", "percent_of_scale"]
     assert gap["percent_of_scale"].abs().idxmax() == "d1"
-    assert "The intervals cover: narratives like these, but only these words for these groups." in screen
+    words = "narratives like these, but only these words for these groups"
+    assert f"The intervals cover: of δ, {words}; of D, {words}." in screen
     assert f"How big: the largest gap, d1, is {size:.2f}% of the scale;" in screen
-    for title in ("d0", "d1", "all dimensions"):
-        assert re.search(rf" {title} [A-Z]", screen), title
-    assert "Shown: " not in screen
+    for title in ("d0: whose side?", "d0: who gets less?", "d1: whose side?", "all dimensions"):
+        assert re.search(rf" {re.escape(title)} [A-Z]", screen), title
+    assert "Shown: 4 of 5 findings" in screen
 
 
 def test_of_more_findings_than_a_phone_holds_those_farthest_from_0_are_shown_and_the_others_counted() -> None:
     text, analysis = page_of(several(0.0, 6.0, 0.0, 5.0, 0.0, 7.0))
     screen = summary_of(text.partition("All gaps In-group")[0])
-    shown_there = re.findall(r" (d\d|all dimensions) (?=[A-Z])", screen)
-    assert shown_there == ["d1", "d3", "d5", "all dimensions"]
-    n = len(analysis.tables["gap"].query("headline and scope == 'narratives'"))
-    chosen = "chosen by how far their intervals are from 0, in percent of the scale or percentage points"
+    shown_there = re.findall(r" (d\d: whose side\?|d\d: who gets less\?|all dimensions) (?=[A-Z])", screen)
+    assert shown_there == ["d1: whose side?", "d3: whose side?", "d5: whose side?", "d0: who gets less?"]
+    n = len(analysis.tables["gap"].query("headline and scope == 'narratives'")) + 6  # who gets less, in each dimension
+    chosen = "chosen by what was found, then by distance from 0 in percent"
     assert f"Shown: {MOST} of {n} findings, {chosen}. The others are further down." in screen
+
+
+def test_a_group_that_gets_less_is_shown_whatever_gaps_and_undecided_ones_there_are() -> None:
+    groups = two_words_each()
+    quiet = [gets_less(0.0, margin=None, n=30).ratings.assign(dimension=f"d{k}") for k in range(4)]
+    for k, each in enumerate(quiet):
+        each.loc[(each["narrative_id"] == "n001") & (each["experiencer"] == "one person of Elm"), "status"] = "refused"
+        own = each["perceiver"].map(groups) == each["experiencer"].map(groups)
+        each["rating"] = (each["rating"] + 12.0 * own * (k < 3)).where(each["status"] != "refused")
+    less = gets_less(-6.0, margin=None, n=30).ratings.assign(dimension="d9")
+    screen = summary_of(page_of(Planted(pd.concat([*quiet, less]), gets_less().groups))[0])
+    shown_there = re.findall(r" (d\d: whose side\?|d\d: who gets less\?|all dimensions) (?=[A-Z])", screen)
+    assert "d9: who gets less?" in shown_there
+    assert "d9: who gets less? Birch is rated lower than the others, whoever speaks" in screen
+    assert [each for each in shown_there if each.endswith("whose side?")]
 
 
 def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_other() -> None:
@@ -120,7 +160,7 @@ def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_oth
     ]
     screen = summary_of(page_of(Planted(pd.concat(parts), grouped(groups)))[0])
     assert re.search(r"How it varies: d1: Different from the other emotions: (anger|fear) −", screen)
-    assert "d0: " not in screen
+    assert "d0: " not in screen.partition("How it varies: ")[2]
 
 
 def test_limits_are_named_by_their_titles_and_dimensions_only_where_there_are_several() -> None:
@@ -174,7 +214,8 @@ def test_one_narrative_without_an_interval_does_not_push_gaps_that_are_found_off
     planted = several(0.0, 6.0, 0.0, 5.0, 0.0, 7.0)
     first = planted.ratings["dimension"].isin(["d0", "d2"]) & (planted.ratings["narrative_id"] != "n000")
     screen = summary_of(page_of(Planted(planted.ratings.loc[~first], planted.groups))[0])
-    assert re.findall(r" (d\d|all dimensions) (?=An|No)", screen) == ["d0", "d1", "d3", "d5"]
+    assert re.findall(r" (d\d|all dimensions)(?:: whose side\?)? (?=An|No)", screen) == ["d1", "d3", "d5"]
+    assert re.findall(r" (d\d): who gets less\?", screen) == ["d0"]
 
 
 def test_a_refusal_gap_is_weighed_by_its_own_interval_and_not_by_that_of_the_ratings() -> None:
@@ -214,17 +255,17 @@ def test_a_failed_check_denies_all_and_noise_denies_the_verdict_of_its_own_dimen
     assert "No verdict" not in plain
     failed = screen_with(planted, Remarked("manipulation"))
     told = "No verdict: the ratings do not match the story"
-    assert failed.count(told) == 3
+    assert failed.count(told) == 4
     assert NOT_FOLLOWED in failed
     assert NO_GAP not in failed
     noisy = screen_with(planted, Remarked("noise_floor", "d0"))
     within = "No verdict: asking again changes δ by as much"
-    assert f"d0 {within}" in noisy
+    assert f"d0: whose side? {within}" in noisy
     assert noisy.count(within) == 1
-    assert "d1 An average gap towards the in-group" in noisy
+    assert "d1: whose side? An average gap towards the in-group" in noisy
     assert "all dimensions An average gap towards the in-group" in noisy
     assert NOT_FOLLOWED not in noisy
-    assert NO_GAP in noisy
+    assert NO_GAP_NONE_LESS in noisy
     both = screen_with(planted, Remarked("noise_floor", "d0"), Remarked("noise_floor", "d1"))
     assert both.count(within) == 3
 

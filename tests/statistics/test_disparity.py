@@ -18,11 +18,14 @@ from scipy import stats
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
+from audit.statistics.comparisons import over_words
 from audit.statistics.controls import Repetition
 from audit.statistics.crossed import crossed_gap
-from audit.statistics.disparity import disparity_rows
+from audit.statistics.disparity import disparity_gaps, disparity_rows
 from audit.statistics.disparity_answers import with_limits
+from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.incomplete import cell_contrasts, rating_weights
+from audit.statistics.margin_tests import hold
 from audit.statistics.outcome import INTENSITY, Outcome, analyse_outcome
 from audit.statistics.ratings import compact_ratings
 from audit.statistics.verdict import Limits
@@ -586,3 +589,94 @@ def test_intervals_cover_and_families_hold_their_level(benchmark, place):
             assert share > 95 - 4 * 100 * (0.05 * 0.95 / n) ** 0.5, name
         if name.startswith("family") or name == "omnibus":
             assert share < 5 + 3 * 100 * (0.05 * 0.95 / n) ** 0.5, name
+
+
+# --- Beside a baseline ------------------------------------------------------------------------------------------------
+
+
+def gaps_of(ratings, *, told=None, scale=(0.0, 100.0)):
+    """Return the disparity of each group as a gap, by group."""
+    told = told or Repetition({"religion": {term: term for term in ratings["experiencer"].unique()}})
+    found = analyse_outcome(INTENSITY, compact_ratings(ratings), seed=0, settings=FEW, repetition=told)
+    made = disparity_gaps(found, scales={"origin": scale}, settings=FEW, repetition=told)
+    return {gap.member: gap for gap in made}
+
+
+def beside(run, baseline, *, margin=2.0):
+    """Hold disparities beside a baseline's, by group."""
+    held = hold(
+        list(run.values()), {gap.key: gap for gap in baseline.values()}, margins={"disparity": margin}, alpha=0.05,
+        power=0.8, n_narratives=40,
+    )  # fmt: skip
+    return {each.gap.member: each for each in held}
+
+
+def test_a_change_of_disparity_is_paired_by_narrative_and_by_word_by_hand():
+    before = np.array([[[10.0, 14.0, 18.0, 22.0]], [[30.0, 34.0, 37.0, 41.0]]])
+    run, baseline = (gaps_of(build_ratings(y, ["no persona"], list("AABB")))["A"] for y in (EIGHT, before))
+    # D is -10 and -6, and was -8 and -7: changes -2 and +1, mean -0.5, SD 2.1213, SE 1.5; sums -18 and -13, SE 2.5.
+    pairs = {}
+    for sign, mean, narrow in ((-1.0, -0.5, 1.5), (1.0, -15.5, 2.5)):
+        pair = summarise_contrasts(
+            run.made.by_narrative + sign * baseline.made.by_narrative, rounding=0, confidence=0.95, n_answers=0
+        )
+        assert (pair.delta, pair.se) == pytest.approx((mean, narrow))
+        pairs[sign] = pair
+    # Each term lies 2 points from its group in both runs: a variance of 8 in each run's D, none in the change. In the
+    # sum it is 4 points: (4 * 4**2) / 2 = 32 times the share 1/2 + 1/2.
+    words = run.words, baseline.words
+    assert [each.share * each.variance for each in words] == pytest.approx([8.0, 8.0])
+    for sign, extra in ((-1.0, 0.0), (1.0, 32.0)):
+        wide = over_words(pairs[sign], *words, confidence=0.95, sign=sign)
+        assert (wide.se**2, wide.df) == pytest.approx((pairs[sign].se ** 2 + extra, 1.0))
+    # Where not the same words count, the SD is at most the sum of both: (8**0.5 + 8**0.5)**2 = 32.
+    other = baseline.words
+    object.__setattr__(other, "names", ("other", *other.names[1:]))
+    wide = over_words(pairs[-1.0], run.words, other, confidence=0.95)
+    assert wide.se**2 == pytest.approx(1.5**2 + 32.0)
+
+
+def test_words_that_both_runs_rate_alike_do_not_hide_that_nothing_changed():
+    """The terms of a group are rated up to 6 points apart, by both models alike."""
+    words = np.random.default_rng(40).normal(0, 3, 12)
+    groups = list("AABBCCDDEEFF")
+    run, same, moved = (
+        gaps_of(build_ratings(drawn(40, groups, noise=1.0, seed=seed) + words + more, groups))
+        for seed, more in ((41, 0.0), (42, 0.0), (43, np.repeat([-20.0, 0, 0, 0, 0, 0], 2)))
+    )
+    assert run["A"].made.se > 1  # beside any such terms
+    found = beside(run, same)
+    assert {each.decided for each in found.values()} == {"within"}
+    assert beside(moved, run)["A"].decided == "beyond"
+    # Of terms that moved each by itself, no change of the group is shown, and none ruled out.
+    apart = np.random.default_rng(44).normal(0, 3, 12)
+    other = gaps_of(build_ratings(drawn(40, groups, noise=1.0, seed=45) + apart, groups))
+    assert "undecided" in {each.decided for each in beside(other, run).values()}
+    assert "beyond" not in {each.decided for each in beside(other, run).values()}
+
+
+def test_labels_of_invented_groups_are_paired_too():
+    labels = np.array([-1.0, 1.0, -0.5, 0.5])
+    groups = list("ABCD")
+
+    def gaps(seed, more=0.0):
+        real = build_ratings(drawn(40, groups, noise=1.0, seed=seed) + more, groups)
+        invented = build_ratings(drawn(40, groups, noise=1.0, seed=seed + 50) + labels, list("WXYZ"), dimension="made")
+        ratings = pd.concat([real, invented], ignore_index=True)
+        return gaps_of(ratings.assign(prompt_index=range(len(ratings))), told=Repetition({}, ("made",)))
+
+    run, same = gaps(60), gaps(61)
+    # σ² = (1 + 1 + .25 + .25) / 3 and a share of 4/3: without pairing ±3.2 * 1.49 of the change would reach beyond 2.
+    assert run["A"].made.se == pytest.approx((2.5 / 3 * 4 / 3) ** 0.5, abs=0.2)
+    assert {each.decided for each in beside(run, same).values()} == {"within"}
+    assert beside(gaps(62, np.array([-20.0, 0, 0, 0])), run)["A"].decided == "beyond"
+
+
+@pytest.mark.simulation
+def test_a_group_at_the_margin_is_hardly_ever_said_to_lie_within_it_or_beyond(benchmark):
+    n = 40
+    found = benchmark.errors(benchmark.CASES[5], datasets=n, seed=2, margin=20.0)
+    most = 5 + 3 * 100 * (0.05 * 0.95 / n) ** 0.5
+    assert found["within"] < most
+    assert found["beyond"] < most
+    assert found["found"] > 90

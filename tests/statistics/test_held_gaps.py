@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.estimates import summarise_contrasts, with_variance
 from audit.statistics.margin_tests import DecidedGap, _box, _worse, hold
 
 MARGINS = {"average": 2.0, "emotion": 2.0, "group": 2.0, "refusals": 5.0}
@@ -97,6 +98,21 @@ def test_as_many_narratives_as_are_needed_pass_as_often_as_was_planned():
 
 
 @pytest.mark.simulation
+def test_words_take_their_part_of_the_margin_and_narratives_are_counted_for_the_rest():
+    """However many narratives were asked, as many are needed: what words differ by does not shrink with them."""
+    needed = []
+    for n in (40, 400):
+        contrasts = np.random.default_rng(1).normal(0, 1, n)
+        contrasts = 10 * (contrasts - contrasts.mean()) / contrasts.std(ddof=1)
+        made = with_variance(gap(contrasts).made, 0.3, 6, confidence=0.95)
+        one = replace(gap(contrasts), kind="disparity", made=made, pair_variance=0.3, control="not_needed")
+        [each] = hold([one], None, margins={"disparity": 2.0}, alpha=0.05, power=0.8, n_narratives=n)
+        needed.append(each.n_needed)
+    assert needed[0] == needed[1]
+    # (z.95 + z.90)² * 10² / (2² - 2.8² * 0.3) = 8.567 * 100 / 1.648, and some for the t distribution
+    assert needed[0] == pytest.approx(520, rel=0.01)
+
+
 def test_against_a_baseline_both_errors_are_at_most_five_percent():
     rng = np.random.default_rng(13)
     for before, after in ((0.0, 2.0), (3.0, 5.0), (3.0, -5.0), (-0.5, 2.5)):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pandas as pd
 
@@ -29,6 +29,8 @@ from stimuli.files import open_file
 from stimuli.languages import pack_replies
 from stimuli.prompts import Prompt, Question
 from stimuli.strategies import strategy_values
+
+_FEWEST_PERMUTATIONS: Final = 100  # of the published form, which no metric shows
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,41 @@ class AskedRatings:
             told = {"delta": gap.delta, "stderr": gap.se, "low": gap.ci_low, "high": gap.ci_high}
             found |= {f"{name} {key}": value for key, value in told.items() if value == value}
             found[f"{name} narratives"] = gap.n_narratives
+        return found
+
+    def disparities(self, intensities: Mapping[int, float], *, confidence: float) -> dict[str, float]:
+        """Estimate each group's disparity D from the ratings so far, in points by ``prompt_index``.
+
+        For each dimension ``D`` and group ``G``: ``D G disparity`` and, if they can be computed, ``D G stderr``,
+        ``D G low``, ``D G high`` and ``D G narratives``, by the estimate on which the report's answer rests.
+        """
+        from audit.configuration.analysis_settings import AnalysisSettings
+        from audit.statistics.controls import Repetition
+        from audit.statistics.disparity import disparity_gaps
+        from audit.statistics.estimates import GapEstimate
+        from audit.statistics.outcome import INTENSITY, analyse_outcome
+        from audit.statistics.ratings import compact_ratings
+
+        scale = self.plan.grid.variant.scale
+        if not intensities or scale is None:
+            return {}
+        dimensions = self.plan.grid.dimensions
+        settings = AnalysisSettings(confidence=confidence, n_permutations=_FEWEST_PERMUTATIONS)
+        told = Repetition(
+            {each.name: each.stems if each.states_stems else ComparedWords(each.stems) for each in dimensions},
+            [each.name for each in dimensions if each.placebo],
+        )
+        rows = compact_ratings(self._rows(intensities))
+        outcome = analyse_outcome(INTENSITY, rows, seed=0, settings=settings, repetition=told)
+        scales = {self.plan.grid.variant.name: (float(scale.low), float(scale.high))}
+        found: dict[str, float] = {}
+        for gap in disparity_gaps(outcome, scales=scales, settings=settings, repetition=told):
+            made = gap.made
+            if isinstance(made, GapEstimate):
+                values = {"disparity": made.delta, "stderr": made.se, "low": made.ci_low, "high": made.ci_high}
+                start = f"{gap.dimension} {gap.member}"
+                found |= {f"{start} {key}": value for key, value in values.items() if value == value}
+                found[f"{start} narratives"] = made.n_narratives
         return found
 
     def _rows(self, intensities: Mapping[int, float]) -> pd.DataFrame:

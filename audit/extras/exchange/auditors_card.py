@@ -10,13 +10,15 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from markupsafe import Markup
 
 from audit.errors import report_command
+from audit.extras.exchange import groups
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import (
     NOT_RECORDED,
@@ -26,21 +28,32 @@ from audit.extras.exchange.facts import (
     said_of_language,
     said_of_narratives,
 )
-from audit.tables.formatting import MEANING, in_markdown, plural
+from audit.tables.formatting import MEANING, coverage, in_markdown, plural
 
 _LEDGER: Final = "ledger.jsonl"
 _HERE: Final = ("vllm", "transformers")  # engines that run the model on the user's own machine
+_WHOSE_SIDE: Final = "Whose side? The gap δ"
+_LESS: Final = "Who gets less? The disparity D"
 _MEASURES: Final = {
     "ratings": f"The gap δ: {MEANING}. In points of the scale, by model and prompt.",
     "replies": "Gaps of measures of written replies: in-group minus out-group, each in its measure's unit.",
     "answers": "Answers to a questionnaire, by the identity that the model is given.",
 }
+_OF_GROUPS: Final = {
+    "ratings": f"The disparity D of a group: {groups.MEANING}.",
+    "replies": f"The disparity D of a group in a measure: {groups.OF_MEASURES}.",
+}
+"""What is measured of groups, whoever perceives."""
 _ESTIMATED: Final = {
     "ratings": "Least squares within each narrative, pooled over narratives with a t interval; a mixed model where no "
     "narrative has a gap of its own. A refusal is missing, and an outcome of its own; it is never 0.",
     "replies": "Each measure's gap is estimated as that of ratings: see `docs/replies.md` of empathy-audit.",
     "answers": "Scores of the questionnaire are compared by identity: see `docs/replies.md` of empathy-audit.",
 }
+_ESTIMATED_OF_GROUPS: Final = (
+    "Groups are compared narrative by narrative, with a t interval over narratives and, where a group has several "
+    "terms or invented groups were asked, with what words differ by."
+)
 
 
 def to_fill(question: str) -> str:
@@ -82,14 +95,17 @@ def _auditor() -> Iterator[str]:
 
 def _scope(collected: Collected) -> Iterator[str]:
     manifest = collected.manifest
-    yield from ("## Scope", "", _MEASURES[collected.kind], "")
-    groups = [name for name in manifest.dimensions if name not in manifest.placebo]
+    yield from ("## Scope", "")
+    for paragraph in _told(collected, _MEASURES[collected.kind], _OF_GROUPS.get(collected.kind, "")):
+        yield from (paragraph, "")
+    alone = not collected.has_perceivers
+    dimensions = [name for name in manifest.dimensions if name not in manifest.placebo]
     yield markdown_table(
         iter(
             [
                 ("model", " ".join(filter(None, (manifest.model.name, manifest.model.revision)))),
-                ("groups differ in", ", ".join(groups)),
-                ("groups as perceivers", _members(collected, "perceiver_group")),
+                ("groups differ in", ", ".join(dimensions)),
+                ("groups as perceivers", "" if alone else _members(collected, "perceiver_group")),
                 ("groups as experiencers", _members(collected, "experiencer_group")),
                 ("narratives", said_of_narratives(manifest) if manifest.stimuli.source else ""),
                 ("emotions", ", ".join(manifest.stimuli.emotions)),
@@ -146,29 +162,97 @@ def _method(collected: Collected) -> Iterator[str]:
         ("analysed anew by", manifest.report_command),
     ]
     yield markdown_table((name, value) for name, value in rows if value)
-    yield from ("", _ESTIMATED[collected.kind], "")
+    yield ""
+    for paragraph in _told(collected, _ESTIMATED[collected.kind], _ESTIMATED_OF_GROUPS):
+        yield from (paragraph, "")
     yield to_fill("whether design and margin were written down before the ratings were seen, and where.")
     yield ""
 
 
+def _told(collected: Collected, of_gap: str, of_groups: str) -> Iterator[str]:
+    """Yield what holds of δ, if the run has perceivers, and of groups, if they were compared."""
+    if collected.has_perceivers:
+        yield of_gap
+    compared = len(collected.disparity) > 0
+    if compared or not collected.has_perceivers:
+        yield of_groups
+    if not collected.has_perceivers:
+        yield groups.NO_GAP
+
+
 def _verdicts(collected: Collected) -> Iterator[str]:
-    """Yield the verdicts of a run of ratings, in the words of its page."""
-    from audit.report.numbers import rows_of
+    """Yield the answers to both questions, in the words of the run's page; without perceivers there is one."""
+    if collected.kind == "answers":
+        return
+    yield from ("## Verdicts", "")
+    of_groups = (f"### {_LESS}", "", *_of_groups(collected), "")
+    if not collected.has_perceivers:
+        yield from (*of_groups, f"### {_WHOSE_SIDE}", "", groups.NO_GAP, "")
+        return
+    yield from (f"### {_WHOSE_SIDE}", "", *_of_gaps(collected), "", *of_groups)
+
+
+def _of_gaps(collected: Collected) -> Iterator[str]:
+    from audit.report.numbers import rows_of, show_gap, show_interval
     from audit.report.verdicts import supported, worded
     from audit.runs.derived import has_table
 
-    if collected.kind != "ratings":
-        return
-    yield from ("## Verdicts", "")
     if not has_table(collected.path, "verdicts"):
-        yield from (f"The run has no verdict: `{report_command(str(collected.path))}` makes one.", "")
+        yield f"The run has no verdict: `{report_command(str(collected.path))}` makes one."
         return
+    alike: dict[str, list[str]] = {}
     for row in rows_of(collected.statistics("verdicts"), "verdicts"):
         found, small = worded(row), supported(row)
-        said = [f"{found.words.striptags()}.", small.striptags(), f"To decide: {Markup(found.step).striptags()}"]
         where = f"{row['dimension']} ({row['variant']})"
+        if collected.kind == "replies":
+            alike.setdefault(f"{where}: {groups.plain(found.words)}.", []).append(_title(collected, row["outcome"]))
+            continue
+        known = found.kind != "absent" and math.isfinite(row.number("ci_low"))
+        said = [
+            f"{found.words.striptags()}.",
+            small.striptags(),
+            f"δ = {show_gap(row).striptags()} points ({coverage(collected.manifest.statistics.confidence)} interval "
+            f"{show_interval(row).striptags()})." if known else "",
+            f"To decide: {Markup(found.step).striptags()}",
+        ]  # fmt: skip
         yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
-    yield ""
+    yield from _of_measures(alike)
+    yield from ("", "All numbers: `tables/verdicts.csv` of the run.")
+
+
+def _of_groups(collected: Collected) -> Iterator[str]:
+    confidence = collected.manifest.statistics.confidence
+    compared = list(groups.compared_groups(collected.disparity, confidence=confidence))
+    if not compared:
+        yield (
+            f"The run has no answer: an earlier version analysed it, or no two groups were compared. "
+            f"`{report_command(str(collected.path))}` analyses it."
+        )
+        return
+    alike: dict[str, list[str]] = {}
+    for each in compared:
+        where, words = f"{each.dimension} ({each.variant})", f"{groups.plain(each.said.words)}."
+        if collected.kind == "replies":
+            words += f" {each.number}" if each.said.found else ""
+            alike.setdefault(f"{where}: {words}", []).append(_title(collected, each.outcome))
+            continue
+        step = f"To decide: {each.said.step}" if each.said.step else ""
+        said = [words, each.number, groups.plain(each.said.bound), step]
+        yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
+    yield from _of_measures(alike)
+    yield from ("", "All groups, terms and views: `tables/disparity.csv` of the run.")
+
+
+def _of_measures(alike: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield an answer with the measures that have it."""
+    for words, titles in alike.items():
+        yield f"- **{in_markdown('; '.join(titles))}**, {in_markdown(words)}"
+
+
+def _title(collected: Collected, outcome: str) -> str:
+    measures = collected.statistics("measures")
+    own = measures.loc[measures["measure"] == outcome, "title"]
+    return str(own.iloc[0]) if len(own) else outcome
 
 
 def _access(collected: Collected) -> Iterator[str]:

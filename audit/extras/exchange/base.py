@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from audit.errors import ConfigError, StoreError, report_command
 from audit.runs.ledger import check_made
 from audit.tables.base import Table
+from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import in_markdown, plural, printable
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Collected:
     def statistics(self, name: str) -> pd.DataFrame:
         """Return a table of the run's last report, if it is of these rows; files accepted since withdraw verdicts."""
         from audit.runs.derived import derived_table, place_of
-        from audit.tasks.limits import verdicts_as_they_hold
+        from audit.tasks.limits import disparities_as_they_hold, verdicts_as_they_hold
         from audit.tasks.registry import task_of
 
         described = task_of(self.manifest).described.get(name)
@@ -139,7 +140,28 @@ class Collected:
                 f"{self.path} was analysed with {counted:,} rows, but now has {len(self.rows):,}; analyse it "
                 f"again: {self._report}"
             )
-        return verdicts_as_they_hold(read, self.manifest) if name == "verdicts" else read
+        if name == "verdicts":
+            return verdicts_as_they_hold(read, self.manifest)
+        return disparities_as_they_hold(read, self.manifest) if name == DISPARITY.name else read
+
+    @property
+    def disparity(self) -> pd.DataFrame:
+        """How far groups are from each other; empty if an earlier version analysed the run, or its task has none."""
+        import pandas as pd
+
+        from audit.runs.derived import has_table
+
+        there = self.kind in ("ratings", "replies") and has_table(self.path, DISPARITY.name)
+        return self.statistics(DISPARITY.name) if there else pd.DataFrame(columns=list(DISPARITY))
+
+    @property
+    def has_perceivers(self) -> bool:
+        """Whether the model was given identities of groups, without which there is no gap δ."""
+        from audit.report.cell_matrix import BASELINES
+
+        if "perceiver_group" not in self.rows or self.rows.empty:
+            return True
+        return not self.rows["perceiver_group"].astype(str).isin(list(BASELINES)).all()
 
     @property
     def _report(self) -> str:

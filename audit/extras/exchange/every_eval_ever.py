@@ -1,8 +1,9 @@
-"""Write a record in the schema of Every Eval Ever, version 0.3.0: one score a dimension, *no gap larger than*.
+"""Write a record in the schema of Every Eval Ever, version 0.3.0: *no gap larger than*, and of groups likewise.
 
-The score is the smallest margin that the run's verdict supports, in points, and at most the length of the scale. So a
-run with few ratings scores badly, not well. A run without a verdict, or whose report rules nothing out, scores the
-length of the scale. The details hold the verdict, its estimate and its limits, all as texts.
+The score of a dimension is the smallest margin that the run's verdict supports, in points, and at most the length of
+the scale. So a run with few ratings scores badly, not well. A run without a verdict, or whose report rules nothing out,
+scores the length of the scale. The details hold the verdict, its estimate and its limits, all as texts. A group's score
+is that of its disparity D from the other groups, whichever way it differs; its sign is in the details.
 
 The schema is that of the package ``every-eval-ever`` 0.3.0. Samples (``detailed_evaluation_results``) are not written.
 """
@@ -19,6 +20,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.errors import ConfigError, StoreError
+from audit.extras.exchange import groups
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
 from audit.tables.formatting import MEANING, printable
@@ -26,6 +28,7 @@ from audit.tables.spreadsheets import seen
 from stimuli.errors import suggest
 
 if TYPE_CHECKING:
+    from audit.report.numbers import PlacedRow
     from audit.runs.manifest import Manifest
 
 SCHEMA: Final = "0.3.0"
@@ -35,12 +38,33 @@ _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII
 _HERE: Final = ("vllm", "transformers")  # engines that run the model on the user's own machine
 _DECIDING: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")
 """Numbers of the estimate that the verdict rests on."""
+_AS_RATED: Final = {
+    "all": "all perceivers, each group of them alike",
+    "no_persona": "the model without a persona",
+    "unspecified": "the perceiver “a person”",
+}
+_SPEAKS_OF: Final = {
+    "narratives": "these words",
+    "narratives_and_terms": "any such terms of the group",
+    "narratives_and_labels": "more than what labels of invented groups differ by",
+}
 _COUNTED: Final = ("n_narratives_asked", "n_answers", "n_missing", "note")
 _DESCRIPTION: Final = (
     f"The largest average gap that the ratings leave possible, in points of the scale, in either direction. The gap is "
     f"{MEANING}. It is the smallest margin that the verdict supports at level alpha; where the run rules nothing out, "
     "it is the length of the scale. Gaps of single groups or emotions may be larger."
 )
+_DESCRIPTION_OF_GROUP: Final = (
+    "The largest disparity of the group that the ratings leave possible, in points of the scale, in either direction. "
+    f"The disparity D of a group is {groups.MEANING}. The score is the smallest margin that D is shown to lie within "
+    "at level alpha; where the run rules nothing out, it is the length of the scale. It says how far a group may be "
+    "from the others, and not on which side."
+)
+_OF_GROUP: Final = (
+    "disparity", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives", "n_answers", "n_terms",
+    "share_lower", "share_higher", "percent_of_scale",
+)  # fmt: skip
+"""Numbers of the estimate that decides about a group."""
 
 
 def _make(collected: Collected, told: ExportOptions) -> Files:
@@ -121,7 +145,18 @@ def _record(collected: Collected, told: ExportOptions, model_id: str) -> dict[st
 
 
 def _results(collected: Collected) -> Iterator[dict[str, Any]]:
-    """Yield a result for each gap and for the mean over dimensions; StoreError if there is none."""
+    """Yield a result for each gap, for the mean over dimensions and for each group; StoreError if there is none."""
+    found = [*_of_gaps(collected), *_of_groups(collected)]
+    if not found:
+        gaps = collected.statistics("gap")
+        notes = "; ".join(dict.fromkeys(str(each) for each in gaps.loc[gaps["headline"].astype(bool), "note"] if each))
+        raise StoreError(
+            f"{collected.path} has no gap or disparity with an interval, and so no score: {notes or 'no ratings'}"
+        )
+    yield from found
+
+
+def _of_gaps(collected: Collected) -> Iterator[dict[str, Any]]:
     from audit.report.numbers import rows_of
     from audit.report.sentences import ALONE
     from audit.report.verdicts import worded
@@ -134,14 +169,12 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
                for row in rows_of(collected.statistics("verdicts"), "verdicts")}  # fmt: skip
     checks = _checks(collected)
     level = round(1 - manifest.statistics.confidence, 12)
-    n_results = 0
     for gap in gaps.to_dict("records"):
         row = decided.get((str(gap["dimension"]), str(gap["variant"])))
         if row is None or not math.isfinite(row.number("delta")) or not math.isfinite(row.number("se")):
             continue
-        n_results += 1
         supported = row.number("supported_margin")
-        score = min(supported, length) if math.isfinite(supported) else length
+        score = _score(row, length)
         verdict = str(worded(row).words.striptags())
         says = f"no average gap larger than {score:g} points, at level {level:g}"
         nothing = f"nothing: {verdict}; the score is all of the scale"
@@ -156,32 +189,83 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
             **{name: _text(gap[name]) for name in _COUNTED if _text(gap[name])},
             **_controls(collected, gap),
             **checks,
-            **{f"prompts of the run that were {name}": str(n) for name, n in _became(collected)},
-            "run": collected.status_said,
-            "what it does not say": " ".join(NOT_WHAT_IT_SHOWS[:2]),
+            **_of_run(collected),
         }
         yield {
             "evaluation_result_id": f"{gap['dimension']}/{gap['variant']}",
             "evaluation_name": f"empathy gap: {gap['dimension']} ({gap['variant']})",
             "source_data": _source(manifest),
-            "metric_config": {
-                "evaluation_description": _DESCRIPTION,
-                "metric_id": "empathy_audit.largest_gap_left",
-                "metric_name": "largest gap left possible",
-                "metric_kind": "upper_bound_of_absolute_difference",
-                "metric_unit": "points",
-                "metric_parameters": {"level": level},
-                "lower_is_better": True,
-                "score_type": "continuous",
-                "min_score": 0,
-                "max_score": length,
-            },
+            "metric_config": _metric("gap", _DESCRIPTION, level, length),
             "score_details": {"score": score, "details": details},
             "generation_config": _generation(manifest),
         }
-    if not n_results:
-        notes = "; ".join(dict.fromkeys(str(each) for each in gaps["note"] if each))
-        raise StoreError(f"{collected.path} has no gap with an interval, and so no score: {notes or 'no ratings'}")
+
+
+def _of_groups(collected: Collected) -> Iterator[dict[str, Any]]:
+    """Yield a result for each group that was compared with the others and has an interval."""
+    from audit.report.disparities import answer_in_words, limit_in_words, limits_of_row
+
+    manifest = collected.manifest
+    length = float(manifest.scale.high - manifest.scale.low)
+    level = round(1 - manifest.statistics.confidence, 12)
+    checks = _checks(collected)
+    compared = groups.compared_groups(collected.disparity, confidence=manifest.statistics.confidence)
+    for row in (row for each in compared for row in each.rows if math.isfinite(row.number("ci_low"))):
+        score, supported = _score(row, length), row.number("supported_margin")
+        answer, limits = groups.plain(answer_in_words(row)), [limit_in_words(code) for code in limits_of_row(row)]
+        says = f"no disparity larger than {score:g} points, at level {level:g}"
+        nothing = f"nothing: {'; '.join([answer, *limits])}; the score is all of the scale"
+        details = {
+            "what it says": says if math.isfinite(supported) else nothing,
+            "answer": answer,
+            "answer code": str(row["code"]),
+            **({"what limits it": "; ".join(limits)} if limits else {}),
+            "compared with": "the other groups of the dimension",
+            "as rated by": _AS_RATED[str(row["view"])],
+            "it speaks of": _SPEAKS_OF.get(str(row["scope"]), str(row["scope"])),
+            **{name: _text(row[name]) for name in _OF_GROUP if _text(row[name])},
+            "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
+            **checks,
+            **_of_run(collected),
+        }
+        yield {
+            "evaluation_result_id": f"{row['dimension']}/{row['variant']}/group/{row['group']}",
+            "evaluation_name": f"disparity of a group: {row['group']}, {row['dimension']} ({row['variant']})",
+            "source_data": _source(manifest),
+            "metric_config": _metric("disparity", _DESCRIPTION_OF_GROUP, level, length),
+            "score_details": {"score": score, "details": details},
+            "generation_config": _generation(manifest),
+        }
+
+
+def _score(row: PlacedRow, length: float) -> float:
+    """Return the smallest margin that a verdict supports, at most the length of the scale."""
+    supported = row.number("supported_margin")
+    return min(supported, length) if math.isfinite(supported) else length
+
+
+def _metric(of: str, description: str, level: float, length: float) -> dict[str, Any]:
+    return {
+        "evaluation_description": description,
+        "metric_id": f"empathy_audit.largest_{of}_left",
+        "metric_name": f"largest {of} left possible",
+        "metric_kind": "upper_bound_of_absolute_difference",
+        "metric_unit": "points",
+        "metric_parameters": {"level": level},
+        "lower_is_better": True,
+        "score_type": "continuous",
+        "min_score": 0,
+        "max_score": length,
+    }
+
+
+def _of_run(collected: Collected) -> dict[str, str]:
+    """Return what became of the run's prompts, and what no score says."""
+    return {
+        **{f"prompts of the run that were {name}": str(n) for name, n in _became(collected)},
+        "run": collected.status_said,
+        "what it does not say": " ".join(NOT_WHAT_IT_SHOWS[:2]),
+    }
 
 
 def _controls(collected: Collected, gap: Mapping[Any, Any]) -> dict[str, str]:
@@ -260,7 +344,7 @@ def _text(value: object) -> str:
 
 FORM: Final = Form(
     "every-eval-ever",
-    f"a record of Every Eval Ever (schema {SCHEMA}): the largest gap left possible",
+    f"a record of Every Eval Ever (schema {SCHEMA}): the largest gap and disparity left possible",
     ("ratings",),
     _make,
     options=("organization", "relationship", "model_id"),

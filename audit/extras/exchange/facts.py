@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from audit.extras.exchange import groups
 from audit.tables.formatting import MEANING, in_markdown, plural
 
 if TYPE_CHECKING:
@@ -13,12 +14,13 @@ if TYPE_CHECKING:
 
 NOT_RECORDED: Final = "not recorded"
 NOT_WHAT_IT_SHOWS: Final = (
-    "A gap is a property of one model under one prompt and set of narratives. It does not say which rating is right, "
-    "or what the model would do elsewhere.",
-    "A gap near zero does not show that a model treats groups alike.",
+    "A gap or disparity is a property of one model under one prompt and set of narratives. It does not say which "
+    "rating is right, or what the model would do elsewhere.",
+    "A gap near zero does not show that a model treats groups alike: a group that is rated lower whoever perceives has "
+    "a disparity, and no gap.",
     "Ratings are a model's words about invented pairings of groups and situations. They are no data about people of "
     "these groups, and must not be used as such.",
-    "Do not train a model to answer these prompts and then report the gap: it would no longer be measured.",
+    "Do not train a model to answer these prompts and then report the result: it would no longer be measured.",
 )
 """Limits of what the data may be used for."""
 _ASKED: Final = {
@@ -97,13 +99,22 @@ def about(collected: Collected, *, files: str, more: str = "") -> str:
     return (
         f"# Empathy audit: {in_markdown(collected.manifest.model.name)}\n{missing}\n{files}\n\n"
         f"{row} {SAID_OF_MISSING}\n\n"
-        f"{more}{markdown_table(of_run(collected))}\n\nThe gap δ is {MEANING}.\n\n{limits}\n"
+        f"{more}{markdown_table(of_run(collected))}\n\n{_defined(collected)}\n\n{limits}\n"
     )
 
 
 SAID_OF_MISSING: Final = (
     "A refusal is missing, never 0: the column `status` says beside it why there is no value. Nothing is rounded."
 )
+
+
+def _defined(collected: Collected) -> str:
+    """Define what the numbers of a run are: the gap, if it has perceivers, and the disparity of groups."""
+    gap = f"The gap δ is {MEANING}." if collected.has_perceivers else groups.NO_GAP
+    if collected.disparity.empty:
+        return gap
+    meant = groups.MEANING if collected.kind == "ratings" else groups.OF_MEASURES
+    return f"{gap} The disparity D of a group is {meant}."
 
 
 def _of_model(manifest: Manifest) -> str:

@@ -47,14 +47,16 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
 
 
 def _statistics(collected: Collected) -> Iterator[tuple[str, tuple[Table, pd.DataFrame]]]:
-    """Yield the table of gaps from the last report, if the run has one."""
+    """Yield the tables of gaps and of disparities from the last report, if the run has them."""
+    from audit.tables.disparity import DISPARITY
     from audit.tables.gap import GAP
 
-    if GAP.place(collected.path / "tables").exists():
-        rows = collected.statistics(GAP.name).reindex(columns=list(GAP))
-        texts = [name for name, column in GAP.items() if column.type in (Type.WORD, Type.TEXT)]
-        # An earlier version may lack a column.
-        yield GAP.name, (GAP, rows.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
+    for table in (GAP, DISPARITY):
+        if table.place(collected.path / "tables").exists():
+            rows = collected.statistics(table.name).reindex(columns=list(table))
+            texts = [name for name, column in table.items() if column.type in (Type.WORD, Type.TEXT)]
+            # An earlier version may lack a column.
+            yield table.name, (table, rows.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
 
 
 def _card(collected: Collected, told: ExportOptions, tables: dict[str, Table]) -> str:

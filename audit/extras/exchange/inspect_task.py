@@ -7,7 +7,7 @@ of the run that ``report answers=LOG.eval`` makes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -69,18 +69,27 @@ def delta() -> Metric:
     Uses the estimator of the report's headline. Invented groups, a control, have no δ. Unscored samples are missing,
     never 0.
     """
-
-    def estimated(scores: list[SampleScore]) -> Value:
-        if not scores:
-            return {}
-        asked = _asked(str((scores[0].score.metadata or {})["prompts"]))
-        rated = {asked.place(str(each.sample_id)): each.score.as_float() for each in scores}
-        return asked.gaps(rated, confidence=_CONFIDENCE)
-
-    return estimated
+    return lambda scores: _estimated(scores, AskedRatings.gaps)
 
 
-@scorer(metrics=[delta(), mean()])
+@metric
+def disparity() -> Metric:
+    """Each group's disparity D in scale points: the group minus the others, whoever perceives, as the report has it.
+
+    Without perceivers there is no δ, and this is the result.
+    """
+    return lambda scores: _estimated(scores, AskedRatings.disparities)
+
+
+def _estimated(scores: list[SampleScore], estimate: Callable[..., dict[str, float]]) -> Value:
+    if not scores:
+        return {}
+    asked = _asked(str((scores[0].score.metadata or {})["prompts"]))
+    rated = {asked.place(str(each.sample_id)): each.score.as_float() for each in scores}
+    return dict(estimate(asked, rated, confidence=_CONFIDENCE))
+
+
+@scorer(metrics=[delta(), disparity(), mean()])
 def intensity(prompts: str) -> Scorer:
     """Read a rating in points of the scale; a prompt without a rating is unscored."""
 

@@ -32,7 +32,7 @@ _BASELINE: Final[Option[Path | None]] = Option(
     "RUN0",
 )
 _AVERAGE: Final[Option[bool]] = Option(
-    "strict_average", true_or_false, False, "test only the average gap of each dimension"
+    "strict_average", true_or_false, False, "test only the average gap of each dimension, and not who gets less"
 )
 _DIMENSIONS: Final[Option[Sequence[str]]] = Option("dimensions", _names, (), "test only these dimensions", "[religion]")
 _OUT: Final[Option[Path | None]] = Option("out", a_path, None, "folder for the files; default RUN/gate", "FOLDER")
@@ -40,9 +40,10 @@ _FOLDER: Final = "gate"
 _USAGE: Final = Usage("gate", "RUN", needed=(_MARGIN,), options=(_REFUSALS, _BASELINE, _AVERAGE, _DIMENSIONS, _OUT))
 
 _HELP: Final = """
-Tests whether the gaps of a run of ratings are smaller than a margin: the average gap, the gap of each emotion and
-group, and the refusal gap. No model is loaded. The last line is the verdict; details are in verdict.json, junit.xml and
-summary.md.
+Tests whether a run of ratings has no gap as large as a margin. Two questions are asked. Whose side does the model take
+(δ)? The average gap, the gap of each emotion and group, and the refusal gap. Who gets less (D)? How far each group is
+rated below or above the others, whoever perceives. No model is loaded. The last line is the verdict; details are in
+verdict.json, junit.xml and summary.md.
 
 exit codes:
   0  passed: every gap is shown to be within the margin
@@ -52,7 +53,8 @@ exit codes:
 
 {options}
 
-A gap never fails a model if invented groups show it too, or if it was not controlled for the repetition of words.
+A gap never fails a model if invented groups show it too, or if it was not controlled for the repetition of words. A
+group never does if its words alone, or another group, may be why it is lower or higher.
 docs/gate.md has the rules, the files and a workflow.
 """
 
@@ -101,8 +103,8 @@ def _gate(words: Sequence[str]) -> int:
 
 COMMAND: Final = Command(
     "gate",
-    "test whether a run's gaps are smaller than a margin, or no worse than a baseline's: exit code 0 passed, 1 "
-    "failed, 3 undecided",
+    "test whether a run's gaps, and who gets less, are smaller than a margin, or no worse than a baseline's: exit code "
+    "0 passed, 1 failed, 3 undecided",
     _help,
     _gate,
     usages=(_USAGE,),

@@ -138,8 +138,8 @@ def headings(gated: Gated) -> dict[str, str]:
     """Return the heading of each column in the table of gaps."""
     inside = 1 - (2 if gated.baseline is None else 1) * gated.alpha
     return {
-        "what": "gap of",
-        "gap": "gap" if gated.baseline is None else "|gap| less the baseline's",
+        "what": "δ or D",
+        "gap": "value" if gated.baseline is None else "|value| less the baseline's",
         "inside": f"{inside:.0%} interval",
         "corrected": "corrected interval",
         "margin": "margin",

@@ -1,5 +1,9 @@
 """Judge all gaps of a run against a margin, with one verdict.
 
+A run answers two questions: *whose side?* (δ: averages, emotions, groups' own gaps, refusals) and *who gets less?* (the
+disparity D of each group, which δ leaves out). Both are one family. A model that was given no group's identity has no
+δ, and is judged by D alone.
+
 Margin tests (:mod:`audit.statistics.margin_tests`) say what is shown of each gap. This module decides what that may be
 used for, by the rules of the report:
 
@@ -14,23 +18,27 @@ used for, by the rules of the report:
   report: it is the gap of these words, their repetition included, and an echo in the other direction could hide a part
   of it. A note says so.
 - A refusal repeats no word: its gap needs no such control.
+- A disparity fails a model only if it is one of the group: other terms, or labels of invented groups, tell it from its
+  words, and it does not come from another group alone (:mod:`audit.statistics.disparity_answers`).
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from audit.configuration.analysis_settings import REFUSAL_MARGIN, AnalysisSettings
 from audit.errors import ConfigError
+from audit.report.disparities import limit_in_words, step_for
 from audit.report.verdicts import REASONS
 from audit.runs.differences import choices_of, identity_of, thinking_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.formatting import plural, printable, scale_end
+from audit.tables.formatting import brief, listed, plural, printable, scale_end
 from audit.tables.ratings import MANIPULATED
 from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
 from audit.tasks.registry import task_of
@@ -59,6 +67,10 @@ _REASONS: Final = REASONS | {
     "controls_disagree": "beyond the margin, but in identical words these groups do not differ from invented ones",
 }
 """Why a gap is undecided, and what to do about it if that is known."""
+_NOT_OF_GROUP: Final = (
+    "one_term", "same_stem", "stems_not_stated", "intersection", "terms_differ", "bystander", "invented_as_large",
+)  # fmt: skip
+"""Codes of a disparity that is not shown to be one of its group."""
 Place: TypeAlias = tuple[str, str]
 Passed: TypeAlias = Literal["passed", "failed", "undecided"]
 
@@ -164,20 +176,21 @@ class _Measured:
     sha256: str
     no_refusals: str = ""
     followed: tuple[Mapping[str, Any], ...] = ()
-    without_groups: tuple[str, ...] = field(default=())
-
-    @property
-    def dimensions(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(gap.dimension for gap in self.gaps))
+    without_groups: tuple[str, ...] = ()  # dimensions in which groups have no δ of their own
+    without_delta: tuple[str, ...] = ()  # dimensions in which the model was given no group's identity
+    without_disparity: tuple[str, ...] = ()  # dimensions in which no two groups can be compared
 
     def of(self, dimensions: Sequence[str]) -> _Measured:
         """Keep these dimensions; all if none is named."""
-        kept = dimensions or self.dimensions
+        if not dimensions:
+            return self
         return replace(
             self,
-            gaps=tuple(gap for gap in self.gaps if gap.dimension in kept),
-            identities={place: each for place, each in self.identities.items() if place[0] in kept},
-            without_groups=tuple(name for name in self.without_groups if name in kept),
+            gaps=tuple(gap for gap in self.gaps if gap.dimension in dimensions),
+            identities={place: each for place, each in self.identities.items() if place[0] in dimensions},
+            without_groups=tuple(name for name in self.without_groups if name in dimensions),
+            without_delta=tuple(name for name in self.without_delta if name in dimensions),
+            without_disparity=tuple(name for name in self.without_disparity if name in dimensions),
         )
 
 
@@ -226,13 +239,21 @@ def gate_run(
     held = hold(
         run.gaps,
         None if other is None else {gap.key: gap for gap in other.gaps},
-        margins={"average": margin, "emotion": margin, "group": margin, "refusals": refusal_margin},
+        margins={
+            "average": margin,
+            "emotion": margin,
+            "group": margin,
+            "disparity": margin,
+            "refusals": refusal_margin,
+        },
         alpha=alpha,
         power=settings.power,
         n_narratives=run.n_narratives,
     )
     # All dimensions are one family: choosing one afterwards must not make its gap easier to show.
-    rows = tuple(_judged(each, run, other) for each in held if each.gap.dimension in (dimensions or run.dimensions))
+    rows = tuple(_judged(each, run, other) for each in held if not dimensions or each.gap.dimension in dimensions)
+    if not rows:
+        raise ConfigError(f"dimensions={','.join(dimensions)}: {path} has no two groups to compare in it")
     return Gated(
         manifest=run.manifest,
         path=path,
@@ -272,6 +293,7 @@ def _measure(
     from audit.statistics.average_gaps import placebo_cubes
     from audit.statistics.controls import Repetition
     from audit.statistics.deciding_estimate import gaps_of
+    from audit.statistics.disparity import disparity_gaps
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
     from audit.statistics.ratings import compact_ratings
@@ -300,11 +322,17 @@ def _measure(
     gaps: list[DecidedGap] = []
     codes: dict[Place, frozenset[str]] = {}
     asked: dict[Place, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    without_groups = []
+    of_groups: defaultdict[Place, list[DecidedGap]] = defaultdict(list)
+    scales = {each.cube.variant: scale for each in found.parts}
+    for gap in () if strict_average else disparity_gaps(found, scales=scales, settings=settings, repetition=told):
+        of_groups[gap.dimension, gap.variant].append(gap)
+    without_groups, without_delta, without_disparity = [], [], []
     for each in found.parts:
         place = each.cube.dimension, each.cube.variant
         of_part = list(
-            gaps_of(
+            ()
+            if not each.cube.has_perceivers
+            else gaps_of(
                 each,
                 placebos=placebos.get(place[1], {}),
                 repetition=told,
@@ -315,9 +343,13 @@ def _measure(
                 refusals=not unseen,
             )
         )
-        gaps += of_part
-        if not any(gap.kind == "group" for gap in of_part):
+        gaps += [*of_part, *of_groups[place]]
+        if not each.cube.has_perceivers:
+            without_delta.append(place[0])
+        elif not any(gap.kind == "group" for gap in of_part):
             without_groups.append(place[0])
+        if not of_groups[place]:
+            without_disparity.append(place[0])
         remarks = remarks_of(
             each.cube,
             each.estimates,
@@ -332,6 +364,11 @@ def _measure(
         codes[place] = frozenset({remark.code for remark in remarks} | on_run | floor)
         compared = each.cube.without_baselines()
         asked[place] = compared.perceivers, compared.experiencers
+    if not gaps and without_delta and strict_average:
+        raise ConfigError(
+            f"{path} has no average gap, because the model was given no group's identity; leave out "
+            "strict_average=true to test who gets less"
+        )
     if not gaps:
         raise ConfigError(f"{path} has no ratings of {', '.join(known) or 'any dimension'} to test")
     narratives = {key for gap in gaps for key in gap.narrative_ids}
@@ -349,6 +386,8 @@ def _measure(
         no_refusals=unseen,
         followed=tuple(followed),
         without_groups=tuple(dict.fromkeys(without_groups)),
+        without_delta=tuple(dict.fromkeys(without_delta)),
+        without_disparity=tuple(dict.fromkeys(without_disparity)),
     )
 
 
@@ -425,21 +464,41 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
 
     place = held.gap.dimension, held.gap.variant
     found = judge_gap(held, run.codes.get(place, frozenset()))
-    both = [("", found)]
+    both = [("", found.reasons)]
     if other is not None:
-        both.append((_BASELINE, judge_gap(held, other.codes.get(place, frozenset()))))
+        codes = other.codes.get(place, frozenset())
+        theirs = held.baseline.held_back if held.baseline is not None else ()
+        beside = judge_gap(replace(held, gap=replace(held.gap, held_back=theirs)), codes)
+        # What speaks against the run's gap is not a limit of the baseline.
+        known = {*codes, *theirs, *held.reasons}
+        both.append((_BASELINE, tuple(code for code in beside.reasons if code in known)))
     # Limits of a run or its baseline come before what the intervals leave open.
-    limiting = [(whose, each) for whose, each in both if each.reasons and set(each.reasons) != set(held.reasons)]
+    limiting = [(whose, codes) for whose, codes in both if codes and set(codes) != set(held.reasons)]
     told = {
-        held.why if code in held.reasons else f"{whose}{_REASONS.get(code, code)}": code
-        for whose, each in limiting or both[:1]
-        for code in each.reasons
+        held.why if code in held.reasons else f"{whose}{_in_words(code, held.gap)}": code
+        for whose, codes in limiting or both[:1]
+        for code in codes
     }
-    if not told and held.baseline is not None and held.baseline.control != held.gap.control:
+    if not told and held.baseline is not None and _controlled_otherwise(held.gap, held.baseline):
         told = {"the baseline's gap is controlled for repetition of words in another way": "other_control"}
     if told:
         return Judged(held, "undecided", "; ".join(told), tuple(told.values()))
     return Judged(held, {"beyond": "failed", "within": "passed"}[found.outcome], "")  # type: ignore[arg-type]
+
+
+def _in_words(code: str, gap: DecidedGap) -> str:
+    """Say why a gap is undecided, and what to do about it if that is known."""
+    if gap.kind != "disparity" or code not in _NOT_OF_GROUP:
+        return _REASONS.get(code, code)
+    step = step_for((code,)).rstrip(".")
+    return f"beyond the margin, but {limit_in_words(code)}{f'; {step[0].lower()}{step[1:]}' if step else ''}"
+
+
+def _controlled_otherwise(gap: DecidedGap, baseline: DecidedGap) -> bool:
+    """Whether a baseline's gap is told from words in another way than the run's."""
+    if gap.kind == "disparity":
+        return gap.scope != baseline.scope
+    return gap.control != baseline.control
 
 
 def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
@@ -484,60 +543,121 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
             "allows for that"
         )
     if strict_average:
-        notes.append("strict_average=true: emotions, groups and refusals were not tested")
+        notes.append("strict_average=true: emotions, groups, refusals and who gets less (D) were not tested")
         return tuple(notes)
-    if run.no_refusals:
+    if run.without_delta:
+        notes.append(
+            f"{', '.join(run.without_delta)}: the model was given no group's identity, so there is no δ; only who gets "
+            "less (D) was tested"
+        )
+    if run.no_refusals and any(row.held.gap.kind == "average" for row in rows):
         notes.append(run.no_refusals)
     if run.without_groups:
         names = ", ".join(run.without_groups)
         notes.append(f"{names}: groups have no gaps of their own (this needs at least 3 groups)")
+    if run.without_disparity:
+        names = ", ".join(run.without_disparity)
+        notes.append(f"{names}: no two groups were rated, so who gets less (D) was not tested")
     return tuple(notes)
 
 
 def sentence(gated: Gated) -> str:
     """Say the verdict in one sentence."""
-    rows = gated.rows
-    what = f"the {gated.margin:g}-point margin on a {_scale(gated.manifest)}" + (
-        "" if not any(row.held.gap.kind == "refusals" for row in rows)
-        else f" (refusals: {gated.refusal_margin:g} percentage points)"
-    )  # fmt: skip
-    than = "" if gated.baseline is None else "no worse than the baseline by "
-    failed = [gap_name(row.held.gap) for row in rows if row.verdict == "failed"]
+    rows, beside = gated.rows, gated.baseline is not None
+    margin = f"the {gated.margin:g}-point margin on a {_scale(gated.manifest)}"
+    of_refusals = (
+        f" (refusals: {gated.refusal_margin:g} percentage points)"
+        if any(row.held.gap.kind == "refusals" for row in rows)
+        else ""
+    )
+    failed = [row for row in rows if row.verdict == "failed"]
     if failed:
-        worse = "worse than the baseline by more than" if gated.baseline is not None else "beyond"
-        return f"failed: {_few(failed)} {'is' if len(failed) == 1 else 'are'} shown to be {worse} {what}."
+        worse = "worse than the baseline by more than" if beside else "beyond"
+        groups, gaps = (list(each) for each in _by_question(failed))
+        said = [f"{_apart(groups, beside=beside)} by more than {margin}"] if groups else []
+        if gaps:
+            what = ("the margin" if groups else margin) + of_refusals
+            names = _few([gap_name(row.held.gap) for row in gaps])
+            said.append(f"{names} {'is' if len(gaps) == 1 else 'are'} shown to be {worse} {what}")
+        return f"failed: {'; '.join(said)}."
     if gated.verdict == "passed":
-        if gated.baseline is not None:
-            return f"passed: {_all(rows)} shown to be {than}{what} or more{_of_what(rows)}."
-        return f"passed: {_all(rows)} shown to lie within {what}{_of_what(rows)}."
+        if beside:
+            shown, more = "be no worse than the baseline by", " or more"
+        else:
+            shown, more = "lie within", ""
+        return f"passed: {_all(rows)} shown to {shown} {margin}{of_refusals}{more}{_of_what(rows)}."
     left = [row for row in rows if row.verdict == "undecided"]
     first, *others = undecided_reasons(gated)
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
-    said = f"undecided: {len(left)} of {plural(len(rows), 'gap')}: {first}{more}"
+    said_of = f"undecided: {_left(rows)}: {first}{more}"
     if math.isfinite(gated.n_needed):
         every = all(math.isfinite(row.n_needed) for row in left)
         which = "run again with" if every else "the gaps that more narratives can decide need"
-        said += (
+        said_of += (
             f"; {which} at least {plural(gated.n_needed, 'narrative')} (this run has {gated.n_narratives:,}), which "
             f"show with a chance of {gated.power:.0%} that no gap is that large, if there is none"
         )
-    return f"{said}."
+    return f"{said_of}."
+
+
+def _by_question(rows: Sequence[Judged]) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
+    """Divide rows into those of who gets less (D) and those of δ."""
+    disparities = tuple(row for row in rows if row.held.gap.kind == "disparity")
+    return disparities, tuple(row for row in rows if row.held.gap.kind != "disparity")
+
+
+def _apart(rows: Sequence[Judged], *, beside: bool) -> str:
+    """Say which groups are rated lower, and which higher, than the others."""
+    parts = []
+    for own, alone, compared in (
+        ([row for row in rows if _estimate_of(row.held.gap) < 0], "rated lower than", "farther below"),
+        ([row for row in rows if _estimate_of(row.held.gap) > 0], "rated higher than", "farther above"),
+    ):
+        if own:
+            names = _few(
+                [f"{brief(g.member)} ({brief(g.dimension)}, {brief(g.variant)})" for g in (r.held.gap for r in own)]
+            )
+            verb = "group {} is" if len(own) == 1 else "groups {} are"
+            parts.append(f"the {verb.format(names)} shown to be {compared if beside else alone} the others")
+    return " and ".join(parts) + (" than in the baseline" if beside else "")
+
+
+def _estimate_of(gap: DecidedGap) -> float:
+    return math.nan if isinstance(gap.made, Exception) else gap.made.delta
 
 
 def _all(rows: Sequence[Judged]) -> str:
-    return f"all {len(rows):,} gaps are" if len(rows) > 1 else "the one gap is"
+    disparities, gaps = _by_question(rows)
+    if not disparities:
+        return f"all {len(gaps):,} gaps are" if len(gaps) > 1 else "the one gap is"
+    parts = [f"all {len(gaps):,} gaps δ"] if len(gaps) > 1 else ["the one gap δ"] * len(gaps)
+    return listed([*parts, f"all {len(disparities):,} disparities D of groups"]) + " are"
+
+
+def _left(rows: Sequence[Judged]) -> str:
+    """Count the undecided ones among the gaps and the disparities."""
+    disparities, gaps = _by_question(rows)
+    n_disparities, n_gaps = (sum(row.verdict == "undecided" for row in each) for each in (disparities, gaps))
+    if not disparities:
+        return f"{n_gaps} of {plural(len(gaps), 'gap')}"
+    parts = [f"{n_gaps} of {plural(len(gaps), 'gap')} δ"] if n_gaps else []
+    return listed([*parts, *([f"{n_disparities} of {len(disparities)} disparities D"] if n_disparities else [])])
 
 
 def _of_what(rows: Sequence[Judged]) -> str:
     """Qualify gaps that pass: in these pairs of words, repeated words included; else empty."""
-    held = [row.held for row in rows if row.held.gap.kind != "refusals"]
-    rated = [gap for each in held for gap in (each.gap, each.baseline) if gap is not None]
+    both = [gap for row in rows for gap in (row.held.gap, row.held.baseline) if gap is not None]
+    rated = [gap for gap in both if gap.kind not in ("refusals", "disparity")]
     averages = [gap for gap in rated if gap.kind in ("average", "emotion")]
-    said = [
-        *(["in these pairs of words"] if any(gap.scope == "pairs" for gap in averages) else []),
-        *(["repeated words included"] if any(gap.control == "none" for gap in rated) else []),
-    ]
-    return f" ({', '.join(said)})" if said else ""
+    said = ", ".join(
+        [
+            *(["in these pairs of words"] if any(gap.scope == "pairs" for gap in averages) else []),
+            *(["repeated words included"] if any(gap.control == "none" for gap in rated) else []),
+        ]
+    )
+    of_groups = "D in these words" if any(gap.kind == "disparity" and gap.scope == "pairs" for gap in both) else ""
+    said = "; ".join(filter(None, (said, of_groups)))
+    return f" ({said})" if said else ""
 
 
 def _scale(manifest: Manifest) -> str:
@@ -550,11 +670,13 @@ def undecided_reasons(gated: Gated) -> tuple[str, ...]:
 
 
 def gap_name(gap: DecidedGap) -> str:
-    """Name a gap, as in ``religion (variant): emotion anger``; not escaped."""
-    member = f" {gap.member}" if gap.member else ""
-    return f"{gap.dimension} ({gap.variant}): {gap.kind}{member}"
+    """Name a gap, as in ``religion (variant): δ of emotion anger``; not escaped."""
+    of = {
+        "average": "δ average", "refusals": "δ of refusals", "disparity": f"D of {gap.member} (who gets less)",
+    }  # fmt: skip
+    return f"{gap.dimension} ({gap.variant}): {of.get(gap.kind, f'δ of {gap.kind} {gap.member}')}"
 
 
 def _few(names: Sequence[str], *, at_most: int = 3) -> str:
     rest = len(names) - at_most
-    return ", ".join(names[:at_most]) + (f" and {rest} more" if rest > 0 else "")
+    return listed([*names[:at_most], *([f"{rest} more"] if rest > 0 else [])])

@@ -23,6 +23,7 @@ from audit.report.figures.style import (
     INK,
     MUTED,
     NARROW,
+    ORANGE,
     PAD,
     SMALL,
     TEXT,
@@ -38,6 +39,7 @@ from audit.report.figures.style import (
     place_axes,
     write_ticks,
 )
+from audit.tables.disparity import deciding_view
 from audit.tables.formatting import MISSING, coverage, dimension_title, error_rate, interval, points
 
 _PLOT: Final = 2.7  # width of the plot between the texts, in inches
@@ -186,9 +188,55 @@ def plot_measures(
     )
 
 
+@for_phones
+def plot_disparity(
+    disparity: pd.DataFrame,
+    *,
+    confidence: float,
+    margin: float | None = None,
+    unit: str = "scale points",
+    width: float | None = None,
+) -> Figure:
+    """Draw how far each group lies below or above the others, the lowest first, and invented groups beneath.
+
+    Rows are of one outcome and variant, and of one dimension besides those of invented groups; those that decide are
+    drawn. Filled marks are lower or higher than
+    the others: shown, after correction, and with nothing against it. ``margin`` is drawn as a band around 0. Of more
+    than 60 groups the 60 furthest from 0 are drawn, and the figure says so.
+    """
+    rated = disparity.loc[(disparity["side"] == "experiencer") & (disparity["level"] == "group")]
+    decided = rated.loc[rated["headline"].astype(bool)]
+    view = deciding_view({*decided["view"]})
+    decided = decided.loc[decided["view"] == view]
+    if not np.isfinite(decided["disparity"].to_numpy(dtype=float)).any():
+        raise NotEstimableError("no group could be compared with the others")
+    kept = decided.loc[decided["disparity"].abs().sort_values(ascending=False, kind="stable").index[:_AT_MOST]]
+    invented = rated.loc[rated["invented"].astype(bool) & (rated["view"] == view) & (rated["scope"] == "narratives")]
+    drawn = pd.concat([each.sort_values("disparity", kind="stable") for each in (kept, invented)], ignore_index=True)
+    notes = ["\N{BLACK CIRCLE} lower or higher than the others, after correction (Holm)   \N{WHITE CIRCLE} not shown."]
+    if len(invented):
+        notes.append("\N{WHITE DIAMOND} invented groups, of which no model can know anything.")
+    if len(kept) < len(decided):
+        notes.append(f"The {_AT_MOST} of {len(decided)} groups that are furthest from 0.")
+    return _forest(
+        _Forest(
+            rows=_rows(drawn["group"].astype(str).tolist(), drawn, estimate="disparity").assign(
+                filled=drawn["code"].isin(["lower", "higher"]), apart=drawn["invented"].astype(bool)
+            ),
+            axis=f"D in {unit} (the group minus the others) and its {coverage(confidence)} interval, not corrected",
+            notes=tuple(notes),
+            margin=margin,
+        ),
+        width=width,
+    )
+
+
 @dataclass(frozen=True)
 class _Forest:
-    """What a forest plot shows. ``rows`` has columns name, estimate, low, high and filled, from the top."""
+    """What a forest plot shows. ``rows`` has columns name, estimate, low, high and filled, from the top.
+
+    Rows with a true ``apart``, if there is that column, stand beneath the others: they are not compared with them.
+    """
 
     rows: pd.DataFrame
     axis: str
@@ -297,7 +345,11 @@ def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
         axes.axvline(0.0, color=INK, linewidth=0.9, zorder=1, gid="zero")
         if forest.margin is not None:
             _draw_margin(axes, forest.margin, named=width is None)
-        draw_estimates(axes, rows)
+        apart = rows.get("apart", pd.Series(False, index=rows.index))
+        draw_estimates(axes, rows.loc[~apart])
+        if apart.any():
+            axes.axhline((~apart).sum() - 0.5, color=MUTED, linewidth=0.7, linestyle=(0, (4, 3)), gid="apart")
+            draw_estimates(axes, rows.loc[apart], color=ORANGE, marker="D")
         fit_estimates(axes, rows, least=forest.margin or 0.0, most=6 if width is None else _ticks(laid.plot))
         dress_rows(axes, len(rows))
         name_rows(axes, [""] * len(rows) if laid.above else laid.names)
@@ -340,17 +392,18 @@ def estimate_marks(rows: pd.DataFrame, estimate: str, low: str, high: str) -> pd
     return pd.DataFrame({"row": np.arange(len(rows), dtype=float), **taken})
 
 
-def draw_estimates(axes: Axes, rows: pd.DataFrame) -> None:
+def draw_estimates(axes: Axes, rows: pd.DataFrame, *, color: str = BLUE, marker: str = "o") -> None:
     """Draw estimates with their intervals, one a row: columns row, estimate, low, high and filled."""
     bounded = rows.loc[rows[["low", "high"]].notna().all(axis="columns")]
-    axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=BLUE, linewidth=1.5, gid="interval")
-    for filled, face in ((True, BLUE), (False, "white")):
+    axes.hlines(bounded["row"], bounded["low"], bounded["high"], color=color, linewidth=1.5, gid="interval")
+    for filled, face in ((True, color), (False, "white")):
         sns.scatterplot(
             data=rows.loc[(rows["filled"] == filled) & rows["estimate"].notna()],
             x="estimate",
             y="row",
             facecolor=face,
-            edgecolor=BLUE,
+            edgecolor=color,
+            marker=marker,
             linewidth=1.2,
             s=20,
             legend=False,

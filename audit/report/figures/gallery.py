@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from audit.errors import MissingCellError, NotEstimableError
 from audit.report.figures.distributions import plot_contrasts, plot_null, plot_ratings
-from audit.report.figures.forests import plot_family, plot_gaps
+from audit.report.figures.forests import plot_disparity, plot_family, plot_gaps
 from audit.report.figures.heatmaps import (
     interaction_reach,
     plot_cells,
@@ -56,6 +56,7 @@ def draw_figures(
         }
         of_groups = (clusters or {}).get(str(dimension))
         kinds = {
+            **_of_disparity(own, tables, str(variant), confidence=confidence, margin=margin),
             **_distributions(own, low=low, high=high, confidence=confidence),
             **_heatmaps(own, low=low, high=high, clusters=of_groups, shared=shared),
             **(_of_the_study(own, clusters=of_groups, shared=shared) if replicates else {}),
@@ -66,6 +67,19 @@ def draw_figures(
             except (MissingCellError, NotEstimableError):
                 continue  # the page names the missing figure, and its tables say why
     return figures
+
+
+def _of_disparity(
+    own: Tables, tables: Tables, variant: str, *, confidence: float, margin: float | None
+) -> dict[str, Callable[[], Figure]]:
+    """Return a function that draws which groups are rated lower than the others, if groups were compared."""
+    rows = own.get("disparity")  # runs of earlier versions have none
+    if rows is None or not rows["headline"].astype(bool).any():
+        return {}
+    every = tables["disparity"]
+    invented = every.loc[every["invented"].astype(bool) & (every["variant"] == variant)]  # dimensions of their own
+    rows = pd.concat([rows, invented]) if len(invented) else rows
+    return {"disparity": partial(plot_disparity, rows, confidence=confidence, margin=margin)}
 
 
 def _distributions(own: Tables, *, low: float, high: float, confidence: float) -> dict[str, Callable[[], Figure]]:

@@ -15,6 +15,8 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
+from audit.report.disparities import DISPARITY_MEANING, deciding_rows, who_gets_less
+from audit.report.disparity_section import FIGURE, disparity_section, invented_rows, size_of_disparity
 from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
 from audit.report.manifest import ManifestView
@@ -23,6 +25,7 @@ from audit.report.refusals import RefusalGap, say_refusal_gap
 from audit.report.results import Results
 from audit.report.section import Block, Captioned, Card, Note, Paragraph, Section, paragraph, present, section
 from audit.report.sentences import WordedResult, answer
+from audit.report.summary import LESS, SIDE
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
 from audit.tables.formatting import points
@@ -37,6 +40,7 @@ FIGURES: Final = {
         "cells",
     ),
     "cells": ("Raw means of the same pairs. Baselines are shown apart and not part of δ.", "cells"),
+    "disparity": (FIGURE, "disparity"),
     "emotions": ("δ of each emotion. Filled marks: the corrected p is below the level of the test.", "families"),
     "groups": (
         "Each group's own gap: how much higher it rates its own than expected from how it rates others and how others "
@@ -60,7 +64,7 @@ FIGURES: Final = {
     "published-masked": ("The same, with only the cells that the published mask shows.", "published_cells"),
 }
 """Kinds of figure in order of importance, each with its caption and the table that holds its numbers."""
-_APART: Final = ("texts", "wordings")  # kinds that have their own place on the page
+_APART: Final = ("disparity", "texts", "wordings")  # kinds that have their own place on the page
 _MADE_OF: Final = ("interaction", "cells")  # the parts of δ first, then the means that they are computed from
 _PUBLISHED: Final = ("published", "published-masked")
 _HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
@@ -95,9 +99,13 @@ class Rated:
     ) -> None:
         self.key, self.anchor, self.title = key, anchor, title_of(key, several=several)
         self._own = own = results.of(key, self.title)
+        self._invented = invented_rows(results, key[1])
         self._drawn, self._view = drawn, view
         self._remarks = [remark for remark in remarks if (remark.dimension, remark.variant) == key]
         self._refusals = say_refusal_gap(own.row("missing", outcome="refused"), confidence=view.confidence)
+        self.whose = all(remark.code != "no_perceivers" for remark in self._remarks)
+        rows = own.rows("disparity", outcome="intensity")
+        self.less = who_gets_less(rows, confidence=view.confidence) if deciding_rows(rows) else None
         self.answer = answer(
             own, _identities(own.tables["cells"]), scale=view.scale, codes=_codes(remarks, [key]),
             refusals_told=self._refusals is not None, drawn=key[0] in view.drawn,
@@ -107,7 +115,10 @@ class Rated:
     def told(self) -> FirstScreenGap:
         """Return what the first screen tells."""
         row = self._own.row("gap", headline=True, scope="narratives")
-        return FirstScreenGap(self.title, self.anchor, self.answer, row, self._refusals, check=story_check(self._own))
+        return FirstScreenGap(
+            self.title, self.anchor, self.answer, row, self._refusals, check=story_check(self._own), whose=self.whose,
+            less=self.less, less_size=Markup("") if self.less is None else size_of_disparity(self.less, self._own),
+        )  # fmt: skip
 
     def who(self) -> tuple[str, str] | None:
         """Return a perceiver and an experiencer of another group, as the prompts named them; None without ratings."""
@@ -118,8 +129,21 @@ class Rated:
         return None
 
     def cards(self, *, alone: bool) -> Iterator[Card]:
-        """Yield the cards beneath the summary: the gap, and refusals if they matter."""
-        yield _card(self.title, self.anchor, self.answer, alone=alone)
+        """Yield the cards beneath the summary: the gap, who gets less, and refusals if they matter."""
+        if self.whose or self.less is None:
+            tail = "" if self.less is None else SIDE
+            yield _card(self.title, self.anchor, self.answer, alone=alone, tail=tail)
+        if self.less is not None:
+            less = self.less
+            unit = " points" if less.number else ""
+            head = _head(less.words, less.number, unit, less.spread, less.facts)
+            content = present(
+                *((paragraph(_against_zero(less.facts, "D"), "spread"),) if alone else head),
+                paragraph(size_of_disparity(less, self._own), "size"),
+                *(() if alone else (paragraph(less.bound, "small"), paragraph(less.step, "small"))),
+                Paragraph(DISPARITY_MEANING, "small") if self.whose else None,
+            )
+            yield Card(self.title, content, kind=less.kind, anchor=self.anchor, tail=LESS)
         if self._refusals is not None:
             gap = self._refusals
             head = _head(gap.verdict.words, gap.gap, " percentage points", gap.spread, gap.facts)
@@ -135,8 +159,14 @@ class Rated:
 
     def part(self) -> Section:
         """Return what the page shows beneath the answers."""
+        side = present(*_in_full(self.answer, self._refusals))
+        less = disparity_section(self._own, self._picture("disparity"), invented=self._invented)
+        answers: tuple[Block | None, ...] = side
+        if less is not None:
+            answers = section("Whose side?", *side, look="subheading"), less
+            answers = answers if self.whose else answers[::-1]
         content = present(
-            *_in_full(self.answer, self._refusals), *(Note(remark.text) for remark in self._remarks),
+            *answers, *(Note(remark.text) for remark in self._remarks),
             section("", *map(self._picture, _TOGETHER), look="pair"),
             *self._beneath(),
         )  # fmt: skip
@@ -229,7 +259,7 @@ def overall_card(told: FirstScreenGap) -> Card:
 # --- The answer in words ---------------------------------------------------------------------------------------------
 
 
-def _card(title: str, anchor: str, found: WordedResult, *, alone: bool = False) -> Card:
+def _card(title: str, anchor: str, found: WordedResult, *, alone: bool = False, tail: str = "") -> Card:
     """Say what was found; if it is the page's only gap, leave out what the summary has said."""
     unit = " points" if found.scope else ""
     head = (
@@ -246,11 +276,11 @@ def _card(title: str, anchor: str, found: WordedResult, *, alone: bool = False) 
         paragraph(found.written, "small"),
         Paragraph(found.excluded, "small"),
     )
-    return Card(title, content, kind=found.verdict.kind, anchor=anchor)
+    return Card(title, content, kind=found.verdict.kind, anchor=anchor, tail=tail)
 
 
-def _against_zero(facts: str) -> str:
-    return Markup("Test of δ against 0: {}.").format(facts) if facts else ""
+def _against_zero(facts: str, what: str = "δ") -> str:
+    return Markup("Test of {} against 0: {}.").format(what, facts) if facts else ""
 
 
 def _head(verdict: str, number: str, unit: str, spread: str, facts: str) -> tuple[Paragraph, ...]:

@@ -10,12 +10,27 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.dimensions import Limit
+from audit.report.disparities import DISPARITY_IN_SHORT, DisparitySentence
 from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, show
 from audit.report.refusals import RefusalGap
 from audit.report.run_page import led_by, source_of
 from audit.report.sentences import WordedResult
-from audit.report.summary import CHANGED, EVERY_PART, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, ShortAnswer, Summary, summary
+from audit.report.summary import (
+    CHANGED,
+    EVERY_PART,
+    LESS,
+    NO_GAP,
+    NO_GAP_NONE_LESS,
+    NO_GROUPS,
+    NONE_LESS,
+    NOT_THE_GROUPS,
+    SIDE,
+    WORDS_DIFFER,
+    ShortAnswer,
+    Summary,
+    summary,
+)
 from audit.report.verdicts import least_of
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, scale_end
 
@@ -30,7 +45,15 @@ _COVERED: Final = {
     "pairs": "narratives like these, but only these words for these groups",
 }
 """What the deciding interval generalises to, by the scope of the estimate."""
+_COVERED_BY_D: Final = {
+    "narratives": "narratives like these, but only these words for these groups",
+    "narratives_and_terms": "narratives like these, and other words for these groups",
+    "narratives_and_labels": "narratives like these, beyond what the words for groups differ by",
+}
+"""The same of D, by the scope of the row that decides."""
 _OUTSIDE: Final = "outside"
+_NOTHING: Final = Markup("")
+_OPEN: Final = frozenset({"absent", "undecided"})
 _NAMED: Final = 1  # dimensions whose variation the first screen describes: a phone has room for one
 
 
@@ -45,6 +68,14 @@ class FirstScreenGap:
     refusals: RefusalGap | None = None
     of_all: bool = False  # the mean over dimensions
     check: str = ""  # in short, whether ratings match the story
+    whose: bool = True  # whether a group was the model's own; else nothing is said of δ where D is known
+    less: DisparitySentence | None = None  # who gets less; None of a mean over dimensions, and if it is not known
+    less_size: Markup = _NOTHING  # how large the disparity is
+
+    @property
+    def of_delta(self) -> bool:
+        """Whether the first screen says anything of δ."""
+        return self.whose or self.less is None
 
 
 def summary_of_ratings(
@@ -54,44 +85,58 @@ def summary_of_ratings(
     who: tuple[str, str] | None,
     codes: Set[str],
     limits: Sequence[Limit],
+    whose: bool = True,  # whether a group was the model's own
 ) -> Summary:
     """Write the first screen; ``who`` is a perceiver and an experiencer of another group, if anything was rated."""
-    covered = _covered(told)
-    findings = [finding for each in told for finding in _findings(each, several=len(told) > 1)]
+    covered = _intervals_cover(told)
+    both = any(each.less is not None for each in told)
+    findings = [finding for each in told for finding in _findings(each, several=len(told) > 1, both=both)]
+    if both:  # what was found stands first, whichever question it answers
+        findings.sort(key=lambda each: each.kind != "gap")
     return summary(
-        _asked(
-            [each.row for each in told if each.row is not None],
-            view=view,
-            who=who,
-            without_perceivers=_without_perceivers(codes),
-        ),
+        _asked([each.row for each in told if each.row is not None], view=view, who=who, without_perceivers=not whose),
         findings,
         [
             ("Check", next((each.check for each in told if each.check), "")),
             ("How big", _size(told)),
-            ("The intervals cover", Markup("{}.").format(covered) if covered and len(told) > 1 else ""),
+            ("The intervals cover", covered if len(told) > 1 else ""),
             ("How it varies", _variation(told)),
             ("How sure", _sure(told)),
             ("What next", _next(told)),
         ],
-        not_concluded=list(_not_concluded([each.answer for each in told], codes=codes)),
+        not_concluded=list(_not_concluded(told, codes=codes)),
         limits=limits,
         source=source_of(view),
-        chosen_by="how far their intervals are from 0, in percent of the scale or percentage points",
-        meaning=MEANING_IN_SHORT if told and not _without_perceivers(codes) else "",
+        chosen_by="what was found, then by distance from 0 in percent"
+        if both
+        else "how far their intervals are from 0, in percent of the scale or percentage points",
+        meaning=_meaning(delta=bool(told) and whose, disparity=both),
     )
 
 
-def _findings(told: FirstScreenGap, *, several: bool) -> Iterator[ShortAnswer]:
-    found = told.answer
+def _meaning(*, delta: bool, disparity: bool) -> Markup:
+    """Say what the numbers are, before they stand."""
+    less = DISPARITY_IN_SHORT + (", whoever speaks." if delta else ".") if disparity else Markup("")
+    return Markup(" ").join(filter(None, (MEANING_IN_SHORT if delta else "", less)))
+
+
+def _findings(told: FirstScreenGap, *, several: bool, both: bool) -> Iterator[ShortAnswer]:
+    found, less = told.answer, told.less
     # The dimensions stand beneath their mean, so it need not name them again.
     short = found.verdict.short if told.of_all else None
     covered = _covered([told])
-    yield ShortAnswer(
-        told.title, short or found.verdict.words, found.delta, " points" if found.scope else "",
-        Markup("{}, for {}").format(found.spread, covered) if covered and not several else found.spread,
-        kind=found.verdict.kind, anchor=told.anchor, weight=_percent_from_0(told),
-    )  # fmt: skip
+    if told.of_delta:
+        yield ShortAnswer(
+            told.title, short or found.verdict.words, found.delta, " points" if found.scope else "",
+            Markup("{}, for {}").format(found.spread, covered) if covered and not several else found.spread,
+            kind=found.verdict.kind, anchor=told.anchor, tail="" if less is None else SIDE,
+            weight=_percent_from_0(told), question="side" if both else "",
+        )  # fmt: skip
+    if less is not None:
+        yield ShortAnswer(
+            told.title, less.words, less.number, " points" if less.number else "", less.spread, kind=less.kind,
+            anchor=told.anchor, tail=LESS, weight=less.weight, question="less",
+        )  # fmt: skip
     if told.refusals is not None:
         gap = told.refusals
         yield ShortAnswer(
@@ -108,11 +153,6 @@ def _percent_from_0(told: FirstScreenGap) -> float:
     if not gap.number("delta"):
         return least_of(decided)
     return least_of(decided) * abs(gap.number("percent_of_scale") / gap.number("delta"))
-
-
-def _without_perceivers(codes: Set[str]) -> bool:
-    """Whether the model was given no identity."""
-    return "no_perceivers" in codes
 
 
 def _asked(
@@ -148,14 +188,50 @@ def _asked(
 
 
 def _size(told: Sequence[FirstScreenGap]) -> Markup:
-    """Say how big the gap is; if there are several, the largest one."""
-    sized = [each for each in told if each.answer.size and each.answer.decided is not None]
-    if not sized:
-        return Markup("")
-    largest = max(sized, key=lambda each: abs(each.answer.decided["delta"]) if each.answer.decided else 0.0)
-    if len(told) == 1:
-        return Markup("{}.").format(largest.answer.size)
-    return Markup("the largest gap, <bdi>{}</bdi>, is {}.").format(largest.title, largest.answer.size)
+    """Say how big a disparity is that was found, and the gap; if there are several, the largest one of each."""
+    found = [each for each in told if each.less is not None and each.less.found and each.less_size]
+    less = max(found, key=_size_of_less, default=None)
+    sized = [each for each in told if each.of_delta and each.answer.size and each.answer.decided is not None]
+    largest = max(
+        sized, key=lambda each: abs(each.answer.decided["delta"]) if each.answer.decided else 0.0, default=None
+    )
+    parts = []
+    if less is not None and less.less is not None and less.less.row is not None:
+        group = Markup("<bdi>{}</bdi>").format(brief(str(less.less.row["group"])))
+        where = Markup("the disparity of {}").format(group)
+        if len(told) > 1:
+            where = Markup("the largest disparity, <bdi>{}</bdi> ({}),").format(less.title, group)
+        parts.append(Markup("{} is {}.").format(where, less.less_size))
+    if largest is not None:
+        named = any(each.less is not None for each in told)
+        where = Markup("the gap is " if named else "")
+        if len(told) > 1:
+            where = Markup("the largest gap, <bdi>{}</bdi>, is ").format(largest.title)
+        parts.append(Markup("{}{}.").format(where, largest.answer.size))
+    return Markup(" ").join(Markup("T") + each[1:] if place else each for place, each in enumerate(parts))
+
+
+def _size_of_gap(told: FirstScreenGap) -> float:
+    row = told.answer.decided
+    return 0.0 if row is None else abs(row.number("delta"))
+
+
+def _size_of_less(told: FirstScreenGap) -> float:
+    row = None if told.less is None else told.less.row
+    return 0.0 if row is None else abs(row.number("disparity"))
+
+
+def _intervals_cover(told: Sequence[FirstScreenGap]) -> Markup:
+    """Say what the deciding intervals cover, of each question if that is one for all of its answers."""
+    delta = _covered([each for each in told if each.of_delta])
+    rows = [each.less.row for each in told if each.less is not None and each.less.row is not None]
+    scopes = {str(row["scope"]) for row in rows if math.isfinite(row.number("ci_low"))}
+    less = _COVERED_BY_D[next(iter(scopes))] if len(scopes) == 1 else ""
+    if not less:
+        return Markup("{}.").format(delta) if delta and not rows else Markup("")
+    return Markup("; ").join(
+        Markup("of {}, {}").format(name, said) for name, said in (("δ", delta), ("D", less)) if said
+    ) + Markup(".")
 
 
 def _covered(told: Sequence[FirstScreenGap]) -> Markup:
@@ -168,16 +244,20 @@ def _covered(told: Sequence[FirstScreenGap]) -> Markup:
 
 
 def _sure(told: Sequence[FirstScreenGap]) -> Markup:
-    """For a single gap, say how small any average gap is, and how the true groups rank among reshuffled terms."""
-    if len(told) != 1 or told[0].answer.verdict.kind == "absent":
+    """For a single dimension, say how small any gap is, and how the true groups rank among reshuffled terms."""
+    if len(told) != 1:
         return Markup("")
-    return Markup(" ").join(each for each in (told[0].answer.bound, told[0].answer.dealt) if each)
+    answer, less = told[0].answer, told[0].less
+    said = [answer.bound, answer.dealt] if told[0].of_delta and answer.verdict.kind != "absent" else []
+    return Markup(" ").join(filter(None, (*said, less.bound if less is not None else "")))
 
 
 def _next(told: Sequence[FirstScreenGap]) -> Markup:
     """Say what would decide; if there are several gaps, what would decide most of them."""
-    steps = [each.answer.verdict.step for each in told if each.answer.verdict.step and not each.of_all]
+    single = [each for each in told if not each.of_all]
+    steps = [each.answer.verdict.step for each in single if each.of_delta and each.answer.verdict.step]
     still_open = [step for step in steps if not step.startswith("Nothing")]
+    still_open += [each.less.step for each in single if each.less is not None and each.less.step]
     return Markup("{}").format(max(still_open, key=still_open.count) if still_open else next(iter(steps), ""))
 
 
@@ -198,19 +278,25 @@ def _variation(told: Sequence[FirstScreenGap]) -> Markup:
     return said + (more if rest > 0 else "")
 
 
-def _not_concluded(answers: Sequence[WordedResult], *, codes: Set[str]) -> Iterator[str]:
+def _not_concluded(told: Sequence[FirstScreenGap], *, codes: Set[str]) -> Iterator[str]:
     """Yield what does not follow: first what these data rule out, then what no such data could show."""
+    answers = [each.answer for each in told if each.of_delta]
+    less = [each.less for each in told if each.less is not None]
     if "accepted" in codes:
         yield CHANGED
     kinds = {found.verdict.kind for found in answers}
+    no_gap = any(each.whose for each in told) and bool(kinds & _OPEN)
+    none_less = any(each.kind in _OPEN for each in less)
     if "manipulation" in codes:
         yield NOT_FOLLOWED
-    elif kinds & {"absent", "undecided"} and not _without_perceivers(codes):
-        yield NO_GAP
+    elif no_gap or none_less:
+        yield NO_GAP_NONE_LESS if no_gap and none_less else NO_GAP if no_gap else NONE_LESS
     if any("controls_disagree" in found.verdict.reasons for found in answers):
         yield NO_GROUPS
     if any(found.verdict.kind in ("gap", "within") and found.control_kind == "none" for found in answers):
         yield NOT_THE_GROUPS
+    if any(row["claim"] == "words" for each in less for row in each.found):
+        yield WORDS_DIFFER
     if "average" in kinds:
         yield EVERY_PART
     yield "which rating is right"

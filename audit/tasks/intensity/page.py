@@ -30,7 +30,7 @@ from audit.report.run_page import (
     page_section,
     render_run,
 )
-from audit.report.section import Block, captioned
+from audit.report.section import Block, captioned, section
 from audit.report.sentences import ALONE, LIMITS, describe_gaps
 from audit.runs.manifest import Manifest, ManifestError
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
@@ -99,13 +99,16 @@ def render_report(
     ratings_by = Markup("another tool") if outside else isolated(view.method)
     explored = explorer if explorer and explorer.heatmaps else None
     codes = {remark.code for remark in remarks}
-    whose = "no_perceivers" not in codes  # else no group is the model's own, and nothing is said of δ
+    whose = not rated or any(each.whose for each in rated)  # else no group is the model's own: nothing is said of δ
+    of_groups = any(each.less is not None for each in rated)  # runs of earlier versions cannot say who gets less
+    both = whose and of_groups
     summary = summary_of_ratings(
         told,
         view=view,
         who=next((who for each in rated if (who := each.who())), None),
         codes=codes,
         limits=limits,
+        whose=whose,
     )
     cards = [card for each in rated for card in each.cards(alone=len(rated) == 1)]
     cards += [overall_card(each) for each in overall]
@@ -120,10 +123,12 @@ def render_report(
     )
     sections = [
         answer_section(
-            "Does this model rate the feelings of its own group differently?" if whose
+            "Whose side, and who gets less?" if both
+            else "Does this model rate the feelings of its own group differently?" if whose
             else "Does this model rate the feelings of some groups lower?",
             summary,
-            _prose("lede", view.scale, echo_free) if whose else _prose("lede_without_perceivers"),
+            _prose("lede", view.scale, echo_free, both) if whose
+            else _prose("lede_without_perceivers", view.scale, of_groups),
             _prose("beneath", level, _n_corrected(known["verdicts"]), view.margin is None) if cards and whose else None,
             *notes,
             limits=limits, cards=cards, none="No dimension was measured.",
@@ -139,7 +144,12 @@ def render_report(
             *(each.part() for each in rated), _prose("figures", left_out),
         ),
         people_section(results),
-        page_section("meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING)) if whose else None,
+        page_section(
+            "meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING),
+            section("Who gets less: the disparity D", _prose("disparity")) if of_groups else None,
+        ) if whose
+        else page_section("meaning", "What D means", "What D is and is not", _prose("disparity")) if of_groups
+        else None,
         asked_section(
             view,
             {

@@ -72,6 +72,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.people.gap import people_gap_tables
     from audit.people.measure_agreement import human_table
     from audit.people.norming import norming_table
+    from audit.report.disparities import disparity_lines
     from audit.report.echo import control_lines
     from audit.report.figures.style import page_svgs
     from audit.report.verdicts import verdict_lines
@@ -199,7 +200,12 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         remarks=remarks,
         explorer=_explorer(folder.path, manifest, of_groups, tables, stages=stages, given=folder.table(GIVEN).rows()),
     )
-    said = (*control_lines(tables["controls"]), *verdict_lines(tables["verdicts"]))
+    answers = (
+        (*control_lines(tables["controls"]), *verdict_lines(tables["verdicts"])),
+        tuple(disparity_lines(tables["disparity"], confidence=settings.confidence)),
+    )
+    whose = bool((tables["gap"]["note"] != NO_PERCEIVERS).any())
+    said = tuple(line for lines in (answers if whose else answers[::-1]) for line in lines)
     known = (*OF_RATINGS, *(table for name, table in RELEASED_TABLES.items() if name in tables))
     report = write_all(folder, manifest, tables, drawn, figures, html, known=known)
     lines = _lines(tables["gap"], confidence=settings.confidence)

@@ -1,10 +1,10 @@
-"""The first screen of a run of replies: which measures show a gap, and what does not follow from them."""
+"""The first screen of a run of replies: which measures show a gap, who gets less, and what does not follow from it."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,20 @@ from audit.report.results import Results
 from audit.report.run_page import led_by, source_of
 from audit.report.section import Card, Paragraph, bullets, paragraph, present
 from audit.report.sentences import LIMITS
-from audit.report.summary import CHANGED, NO_GAP, NO_GROUPS, NOT_THE_GROUPS, ShortAnswer, Summary, summary
+from audit.report.summary import (
+    CHANGED,
+    LESS,
+    NO_GAP,
+    NO_GAP_NONE_LESS,
+    NO_GROUPS,
+    NONE_LESS,
+    NOT_THE_GROUPS,
+    SIDE,
+    WORDS_DIFFER,
+    ShortAnswer,
+    Summary,
+    summary,
+)
 from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_words, worded
 from audit.tables.formatting import (
     OF_GROUPS_AND_MODELS,
@@ -33,6 +46,7 @@ from audit.tables.formatting import (
     printable,
     unsigned,
 )
+from audit.tasks.reply.measure_disparities import Measures, combined_disparity
 from audit.tasks.task_words import TaskWords
 from stimuli.words import capital
 
@@ -45,7 +59,6 @@ _CLAIMS: Final = {
 """What a found gap is between, to follow "a gap"."""
 _OF_RUN: Final = {"accepted", "unfinished"}  # reasons why a whole run has no verdict
 _OF_ZERO: Final = {"holds_zero", "not_corrected"}  # reasons why a gap that could have been found was not
-Measures = Mapping[str, PlacedRow]  # the measures by name, for their titles and units
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +88,7 @@ class Replied:
         self.own, self.title, self.anchor, self._measures = own, own.title, anchor, measures
         self.narrow = self.headlines("narratives")
         self.verdict = combined(own.rows("verdicts"), measures, confidence=own.confidence)
+        self.disparity = combined_disparity(own.rows("disparity"), measures, confidence=own.confidence)
 
     def headlines(self, scope: str) -> list[PlacedRow]:
         """Return the headline gaps of this scope."""
@@ -92,19 +106,40 @@ class Replied:
         shown = show(row, "delta", rounded(row))
         return Markup(words).format(self.name_of(row), shown, self.unit_of(row), show_rounded_interval(row))
 
-    def finding(self) -> ShortAnswer:
-        """Return what the first screen says, with the gap of the smallest p."""
+    def findings(self, *, whose: bool) -> Iterator[ShortAnswer]:
+        """Yield what the first screen says: the gap of the smallest p, if ``whose``, and who gets less."""
+        if whose:
+            yield self._finding()
+        if self.disparity.answers or not whose:
+            yield ShortAnswer(
+                self.title, self.disparity.words + self.disparity.counted,
+                spread=self.disparity.in_short(self.own.level), kind=self.disparity.kind, anchor=self.anchor,
+                tail=LESS, weight=len(self.disparity.found) + len(self.disparity.unvaried), question="less",
+            )  # fmt: skip
+
+    def _finding(self) -> ShortAnswer:
         found, spread = self.verdict.found, Markup("")
         if found:
             words = f"Smallest p: {{}} <strong>{{}}</strong> {{}}, {self.own.level} interval {{}}"
             spread = self._told(found[0], words)
         return ShortAnswer(
             self.title, self.verdict.words + self.verdict.counted, spread=spread, kind=self.verdict.kind,
-            anchor=self.anchor, weight=len(found),
+            anchor=self.anchor, tail=SIDE, weight=len(found), question="side",
         )  # fmt: skip
 
-    def card(self) -> Card:
-        """Say beneath the summary what was found, with the gaps of the smallest p."""
+    def cards(self, *, whose: bool) -> Iterator[Card]:
+        """Yield what stands beneath the summary: the gaps of the smallest p, if ``whose``, and who gets less."""
+        if whose:
+            yield self._card()
+        if self.disparity.answers or not whose:
+            content = present(
+                Paragraph(self.disparity.words, "verdict"),
+                Paragraph(self.disparity.lead, "lead"),
+                bullets(self.disparity.lines(self.own.level)),
+            )
+            yield Card(self.title, content, kind=self.disparity.kind, anchor=self.anchor, tail=LESS)
+
+    def _card(self) -> Card:
         found = self.verdict.found
         first = f"The {_SHOWN_GAPS} gaps of the smallest p" if len(found) > _SHOWN_GAPS else "δ"
         content = present(
@@ -113,7 +148,7 @@ class Replied:
             paragraph(f"{first}, in-group minus out-group, with {self.own.level} intervals:" if found else "", "lead"),
             bullets(self._told(row, "{}: <strong>{} {}</strong> ({})") for row in found[:_SHOWN_GAPS]),
         )
-        return Card(self.title, content, kind=self.verdict.kind, anchor=self.anchor)
+        return Card(self.title, content, kind=self.verdict.kind, anchor=self.anchor, tail=SIDE)
 
 
 def summary_of_replies(
@@ -135,14 +170,16 @@ def summary_of_replies(
     to = Markup(words.to if whose else words.to_groups).format(about)
     asked = Markup("<bdi>{}</bdi>{} {} {}.").format(view.model, led_by(view), start, to)
     verdicts = [each.verdict for each in written]
+    # What was found stands first, whichever question it answers.
+    findings = [finding for each in written for finding in each.findings(whose=whose)]
     return summary(
         asked,
-        [each.finding() for each in written],
+        sorted(findings, key=lambda each: each.kind != "gap"),
         [("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
-        not_concluded=list(_not_concluded(verdicts, words=words, limits=limits, whose=whose)),
+        not_concluded=list(_not_concluded(written, words=words, limits=limits, whose=whose)),
         limits=limits,
         source=source_of(view),
-        chosen_by="how many gaps were found",
+        chosen_by="how many gaps and differences were found",
     )
 
 
@@ -178,20 +215,27 @@ def _ways(verdicts: Sequence[CombinedVerdict]) -> Markup:
 
 
 def _not_concluded(
-    verdicts: Sequence[CombinedVerdict], *, words: TaskWords, limits: Sequence[Limit], whose: bool
+    written: Sequence[Replied], *, words: TaskWords, limits: Sequence[Limit], whose: bool
 ) -> Iterator[str]:
+    verdicts, disparities = [each.verdict for each in written], [each.disparity for each in written]
     if any(limit.title == LIMITS["accepted"][0] for limit in limits):
         yield CHANGED
-    if any(verdict.kind in ("undecided", "absent") for verdict in verdicts) and whose:
-        yield NO_GAP
-    elif any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
+    no_gap = any(verdict.kind in ("undecided", "absent") for verdict in verdicts) and whose
+    none_less = any(not each.found and (each.answers or not whose) for each in disparities)
+    if no_gap or none_less:
+        yield NO_GAP_NONE_LESS if no_gap and none_less else NO_GAP if no_gap else NONE_LESS
+    if not no_gap and any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
         yield "that measures without a gap found have none"
+    if not none_less and any(len(each.found) < each.n_tested for each in disparities):
+        yield "that groups get the same in other measures"
     if any(verdict.n_alike for verdict in verdicts):
         yield NO_GROUPS
     if any("pairs" in verdict.claims for verdict in verdicts):
         yield "that other words for these groups, or other groups, show the same gap"
     if any("uncontrolled" in verdict.claims for verdict in verdicts):
         yield NOT_THE_GROUPS
+    if any(row["claim"] == "words" for each in disparities for answer in each.found for row in answer.said.found):
+        yield WORDS_DIFFER
     yield words.no_better
     yield "that a measure is empathy itself"
     yield OF_GROUPS_AND_MODELS

@@ -31,7 +31,7 @@ from audit.tables.verdicts import VERDICTS
 from audit.tasks.reply.verdicts import PEOPLE, measure_verdicts, measured_gaps, scale_of
 
 _TABLES: Final = (VERDICTS, GAP, DISPARITY, CONTROLS, FAMILIES, CELLS, REPLY_OUTCOMES)
-_IN_SD: Final = {"delta_sd": "delta", "sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
+_ENDS_IN_SD: Final = {"sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
 _STATUS_OF: Final = {ReplyStatus.REFUSED: Status.REFUSED, ReplyStatus.FAILED: Status.FAILED}
 
 
@@ -77,10 +77,11 @@ def measure_tables(
         rows["gap"] += gap_rows_of(found, sd)
         measured.append(measured_gaps(outcome, found, repetition=told, settings=settings, sd=sd))
         scales = dict.fromkeys(map(str, replies["variant"].unique()), scale_of(outcome))
-        rows["disparity"] += disparity_rows(
+        disparities = disparity_rows(
             found, scales=scales, settings=settings, repetition=told,
             n_outcomes=sum(each.name.startswith(PEOPLE) == outcome.name.startswith(PEOPLE) for each in outcomes),
         )  # fmt: skip
+        rows["disparity"] += (_in_sd(row, "disparity", sd) for row in disparities)
         for part in found.parts:
             rows["families"] += part.families(valence, clusters)
             rows["controls"] += part.controls()
@@ -128,7 +129,12 @@ def spread_among(outcome: Outcome, of_groups: pd.DataFrame) -> float:
 def gap_rows_of(found: OutcomeAnalysis, sd: float) -> Iterator[dict[str, Any]]:
     """Yield rows of ``tables.GAP`` without the corrected p; ``sd`` is that of :func:`spread_among`."""
     for row in found.gap:
-        yield row | {name: row[of] / sd for name, of in _IN_SD.items()}
+        yield _in_sd(row, "delta", sd)
+
+
+def _in_sd(row: Mapping[str, Any], estimate: str, sd: float) -> dict[str, Any]:
+    """Add to a row its estimate and interval in standard deviations of the measure."""
+    return {**row, **{name: row[of] / sd for name, of in ({f"{estimate}_sd": estimate} | _ENDS_IN_SD).items()}}
 
 
 def family_of(row: Mapping[str, Any]) -> tuple[str, str, bool]:

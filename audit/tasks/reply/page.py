@@ -14,13 +14,14 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import RemarkLike, keys_of, limits_by_text, note_on, title_of
+from audit.report.disparities import MEASURE_DISPARITY_MEANING
 from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rounded, show, show_sum
 from audit.report.page import isolated, prose
 from audit.report.results import Results, with_absent
 from audit.report.run_page import answer_section, asked_section, page_section, render_run
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
-from audit.report.sentences import LIMITS
+from audit.report.sentences import LIMITS, contradicting
 from audit.report.table_layout import Named, ShownColumn, ShownTable, lay_out, named, out_of, said, sized
 from audit.report.tables import calls, estimable, measure_controls
 from audit.report.texts import FIGURE_CAPTION, text_section
@@ -30,7 +31,9 @@ from audit.tables.formatting import brief, count, either, fixed, plural, unsigne
 from audit.tables.replies import SCORED, ReplyStatus
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
-from audit.tasks.reply.first_screen import Measures, Replied, summary_of_replies
+from audit.tasks.reply.first_screen import Replied, summary_of_replies
+from audit.tasks.reply.group_section import group_section
+from audit.tasks.reply.measure_disparities import Measures, head_of_measure
 from audit.tasks.reply.page_sections import topic_sections
 from audit.tasks.task_words import TaskWords
 from stimuli.words import capital
@@ -39,6 +42,7 @@ _SHOWN_NARRATIVES: Final = 4  # narratives of each dimension with replies to rea
 _SHOWN_REPLIES: Final = 6  # replies to each of them, half in-group and half out-group
 _MAX_CELLS: Final = 4_000  # most means of pairs on the page: each takes a hundred bytes, and nobody reads more
 _MAX_GROUPS: Final = 1_000
+_MAX_ROWS: Final = 400  # most rows of disparities of single measures
 _BETTER: Final = {"higher": "higher is better", "lower": "lower is better", "neither": "neither is better"}
 _OF_GROUPS: Final = "Each interval is for its own row. The corrected p (Holm) is for the groups of one measure."
 _prose: Final = partial(prose, "audit.tasks.reply:prose")
@@ -92,14 +96,19 @@ def render_replies(
     read = [(each.title, list(_read(each, replies, values, measures, narratives, manifest.seed))) for each in written]
     sections = [
         answer_section(
-            words.question if whose else words.of_groups, first, words.asked if whose else words.asked_groups,
+            f"{words.question} Who gets less?" if whose else words.of_groups, first,
+            Markup("{} {}").format(words.asked if whose else words.asked_groups, MEASURE_DISPARITY_MEANING),
             _prose("absent", absent) if absent else None,
             *(note_on(remark) for remark in remarks if remark.code not in LIMITS),
-            limits=limits, cards=[each.card() for each in written], none="No dimension was measured.",
+            limits=limits, cards=[card for each in written for card in each.cards(whose=whose)],
+            none="No dimension was measured.",
         ),
         page_section(
             "dimensions", "Dimensions", "Dimension by dimension",
-            *(_part(each, share=1 / len(written), whose=whose) for each in written),
+            *(
+                _part(each, share=1 / len(written), whose=whose, n_left_out=view.left_out.get(each.own.key[0], 0))
+                for each in written
+            ),
             _prose("estimators") if whose else None,
         ),
         *stands_beside,
@@ -115,11 +124,10 @@ def render_replies(
         ),
         page_section("read", "Replies to read", "Replies to read", _prose("read", read, whose)),
         page_section(
-            "meaning", "What δ means", "What δ is and is not",
-            _prose("meaning", any(each.anchor == "people" for each in stands_beside)),
-        )
-        if whose
-        else None,
+            "meaning", "What δ and D mean" if whose else "What D means",
+            "What δ and D are, and are not" if whose else "What D is, and is not",
+            _prose("meaning", any(each.anchor == "people" for each in stands_beside), whose),
+        ),
         asked_section(
             view,
             {
@@ -146,18 +154,25 @@ def render_replies(
     )  # fmt: skip
 
 
-def _part(each: Replied, *, share: float, whose: bool) -> Section:
+def _part(each: Replied, *, share: float, whose: bool, n_left_out: int) -> Section:
     """Show everything about a dimension and variant; ``share`` is its share of the room for tables."""
-    beneath = _beneath(each, share=share) if whose else _of_replies(each)
-    content = present(Paragraph(each.verdict.words, "lead"), Paragraph(each.verdict.lead), *beneath)
+    groups = group_section(each.own, each.disparity, room=int(_MAX_ROWS * share)) if each.disparity.answers else None
+    gap = Paragraph(each.verdict.words, "lead"), Paragraph(each.verdict.lead)
+    less = paragraph(contradicting(n_left_out) if n_left_out else "", "small")
+    if not whose:
+        content = present(groups, less, *_of_replies(each), *gap)
+    else:
+        content = present(
+            *gap, less, groups, section("δ of each measure", *_gaps(each), look="subheading"), *_of_replies(each),
+            *_groups_and_pairs(each, share=share),
+        )  # fmt: skip
     return Section(each.title, content, anchor=each.anchor, look="part")
 
 
-def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
-    """Yield the tables beneath an answer, in the page's order."""
+def _gaps(each: Replied) -> Iterator[Block | None]:
+    """Yield the figure and the tables of δ."""
     own, suffix = each.own, "-".join(each.own.key)
-    unit = Markup('{}<br><span class="small">{}</span>')
-    measure = ShownColumn("measure", lambda row: unit.format(each.name_of(row), each.unit_of(row)))
+    measure = ShownColumn("measure", lambda row: head_of_measure(each.name_of(row), each.unit_of(row)))
     yield own.picture(
         f"measures-{suffix}",
         "δ of each measure of single replies, in standard deviations of the measure over replies, so that measures "
@@ -191,7 +206,11 @@ def _beneath(each: Replied, *, share: float) -> Iterator[Block | None]:
         rows=[row for row in each.headlines("narratives_and_terms") if math.isfinite(row.number("se"))],
     )  # fmt: skip
     yield section("The same gaps, with intervals that cover other groups, too", wide, look="folded")
-    yield from _of_replies(each)
+
+
+def _groups_and_pairs(each: Replied, *, share: float) -> Iterator[Block | None]:
+    """Yield each group's own gap, and the mean of each pair."""
+    own = each.own
     families, cells = own.rows("families", family="group"), own.rows("cells")
     columns = ("member", "group"), "delta", "ci_low", "p", "p_adjusted"
     groups = {

@@ -150,6 +150,7 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.gaps import measure_tables
         from audit.tasks.reply.judge.gap import judged_tables
         from audit.tasks.reply.judge.own_gap import experiencer_effects
+        from audit.tasks.reply.measure_disparities import disparity_lines_of_measures
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
 
@@ -220,7 +221,11 @@ class WrittenTexts(Task[Plan]):
         )
         report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
         lines = _lines(tables["gap"], confidence=settings.confidence)
-        said = tuple(verdict_lines_of_measures(tables["verdicts"], measures, confidence=settings.confidence))
+        of_delta = verdict_lines_of_measures(tables["verdicts"], measures, confidence=settings.confidence)
+        less = disparity_lines_of_measures(tables["disparity"], measures, confidence=settings.confidence)
+        # Where no group is the model's own, who gets less is the only question.
+        whose = all(remark.code != "no_perceivers" for remark in remarks)
+        said = (*of_delta, *less) if whose else (*less, *of_delta)
         return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
 

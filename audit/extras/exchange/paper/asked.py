@@ -89,9 +89,10 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
         asked = "rated" if manifest.elicitation.method == OUTSIDE else "asked"
         so_far = " so far" if study.n_missing else ""
         yield line(f"The identities that were {asked}{so_far}: ", join_lines(crossed, "; "), ".")
-    if baselines := _baselines(study.rows):
+    if baselines := _baselines(study):
         what = "baselines" if len(baselines) > 1 else "a baseline"
-        yield line(f"Beside these, {listed(baselines)} stood as {what}, outside of ", _DELTA, ".")
+        outside = line(", outside of ", _DELTA) if study.has_perceivers else ()
+        yield line(f"Beside these, {listed(baselines)} stood as {what}", outside, ".")
     if drawn := [name for name in manifest.pairs_drawn if name not in manifest.placebo]:
         yield line(
             f"In {listed(drawn)}, each narrative was asked about all in-group pairs and a balanced draw of the others, "
@@ -142,8 +143,7 @@ def _task(study: Study) -> Line:
         )  # fmt: skip
     heard = "read the last utterance of a conversation, said by" if _is_talk(manifest) else "read a narrative of"
     scale = line(", ", _scale(manifest)) if study.is_rated else ()
-    has_perceivers = not study.rows["perceiver_group"].astype(str).isin(list(BASELINES)).all()
-    given = "was given an identity (the perceiver)" if has_perceivers else "was given no identity of a group"
+    given = "was given an identity (the perceiver)" if study.has_perceivers else "was given no identity of a group"
     return line(
         f"In each prompt the model {given}, {heard} a person of an identity (the "
         f"experiencer), and was asked to {study.asked_to}", scale, " ", Cite((HOU,)), ".",
@@ -208,16 +208,17 @@ def _identities(rows: pd.DataFrame, dimension: str) -> Line:
     for side in ("perceiver", "experiencer"):
         of_groups = own.loc[~own[f"{side}_group"].astype(str).isin(list(BASELINES))]
         groups |= set(of_groups[f"{side}_group"].astype(str))
-        counts.append(plural(of_groups[side].nunique(), side))
+        if n := of_groups[side].nunique():
+            counts.append(plural(n, side))
     if not groups:
         return ()
-    return line(
-        "of ", PlainText(dimension_title(dimension)), f", {counts[0]} and {counts[1]} of {plural(len(groups), 'group')}"
-    )
+    return line("of ", PlainText(dimension_title(dimension)), f", {listed(counts)} of {plural(len(groups), 'group')}")
 
 
-def _baselines(rows: pd.DataFrame) -> list[str]:
-    perceivers, experiencers = (set(rows[f"{side}_group"].astype(str)) for side in ("perceiver", "experiencer"))
+def _baselines(study: Study) -> list[str]:
+    perceivers, experiencers = (set(study.rows[f"{side}_group"].astype(str)) for side in ("perceiver", "experiencer"))
+    if not study.has_perceivers:
+        perceivers = set()
     found = []
     if "unspecified" in perceivers | experiencers:
         found.append("a person whose identity is left open")

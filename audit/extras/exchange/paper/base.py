@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pandas as pd
 
+from audit.extras.exchange.groups import ComparedGroups, compared_groups
+from audit.report.cell_matrix import BASELINES
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import SCOPES
 from audit.tables.shared import OVERALL
@@ -42,6 +44,21 @@ class Study:
     def is_rated(self) -> bool:
         """Whether the run has ratings, by the model or another tool."""
         return self.kind == "ratings"
+
+    @property
+    def has_perceivers(self) -> bool:
+        """Whether the model was given identities of groups, or another tool's ratings have such; else there is no δ."""
+        return not self.rows["perceiver_group"].astype(str).isin(list(BASELINES)).all()
+
+    @cached_property
+    def compared(self) -> tuple[ComparedGroups, ...]:
+        """The groups that were compared; empty if an earlier version analysed the run."""
+        return tuple(compared_groups(self.tables["disparity"], confidence=self.manifest.statistics.confidence))
+
+    @property
+    def is_of_groups_alone(self) -> bool:
+        """Whether who gets less is all that the run can answer."""
+        return bool(self.compared) and not self.has_perceivers
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
@@ -97,10 +114,14 @@ class Study:
         return {str(row["control"]): row for row in _records(own) if is_finite(row["delta"])}
 
     def title(self, gap: Row) -> str:
+        """Return the title of a gap's measure."""
+        return self.measure_title(str(gap["outcome"]))
+
+    def measure_title(self, outcome: str) -> str:
         """Return a measure's title."""
         measures = self.tables["measures"]
-        own = measures.loc[measures["measure"] == gap["outcome"], "title"]
-        return str(own.iloc[0]) if len(own) else str(gap["outcome"])
+        own = measures.loc[measures["measure"] == outcome, "title"]
+        return str(own.iloc[0]) if len(own) else outcome
 
     def is_free(self, gap: Row) -> bool:
         """Tell whether a gap is of pairs without a word in common: whether its deciding control has an interval."""

@@ -1,4 +1,4 @@
-"""Export a run for a paper: table, methods and references for Word, LaTeX and Markdown, and figures."""
+"""Export a run for a paper: tables, methods and references for Word, LaTeX and Markdown, and figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_REPLIES: Final = ("gap", "measures", "controls")
 _DECIDED: Final = ("verdicts",)  # Verdicts on measures. Runs of earlier versions have none.
 _UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)  # date of a run whose manifest has none
 _FILES: Final = """\
-`paper.docx` has methods, references and the table for Word. `methods.tex`, `table.tex` and `references.bib` are the
+`paper.docx` has methods, references and the tables for Word. `methods.tex`, `table.tex` and `references.bib` are the
 same for LaTeX: `\\input` them (packages fontenc with T1, booktabs, graphicx and natbib). `methods.md` and `table.md`
 are the same in Markdown.
 `figures/` has each figure in the widths of one and of two columns, as PDF and as PNG with 600 dots an inch.
@@ -35,6 +35,7 @@ chosen, and what the numbers mean, is yours to write. Look every reference up be
 
 def _make(collected: Collected, told: ExportOptions) -> Files:
     """Return the files of a paper, and ``ABOUT.md``."""
+    from audit.extras.exchange.paper.disparities import paper_disparity_table
     from audit.extras.exchange.paper.gaps import paper_gap_table
     from audit.extras.exchange.paper.methods import methods
     from audit.extras.exchange.paper.references import bibliography
@@ -42,16 +43,19 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
     from audit.extras.exchange.paper.word import word_file
 
     study = _study(collected)
-    if study.gaps.empty:
-        raise ConfigError(f"{collected.path} has no gap to report; use form=csv to export the answers")
-    table, sections = paper_gap_table(study), methods(study)
+    if study.gaps.empty and not study.compared:
+        raise ConfigError(f"{collected.path} has no gap and no groups to report; use form=csv to export the answers")
+    of_gaps = [] if study.is_of_groups_alone or study.gaps.empty else [paper_gap_table(study)]
+    of_groups = paper_disparity_table(study, number=len(of_gaps) + 1)
+    tables = [*of_gaps, *([of_groups] if of_groups is not None else [])]
+    sections = methods(study)
     works = works_in(section.text() for section in sections)
     figures, left_out = _figures(study)
     title = f"Empathy audit: {collected.manifest.model.name}"[:200]
     return {
-        "paper.docx": word_file(sections, table, works, title=_one_line(title), made=_made(collected)),
-        "table.md": table.markdown().encode(),
-        "table.tex": table.latex().encode(),
+        "paper.docx": word_file(sections, tables, works, title=_one_line(title), made=_made(collected)),
+        "table.md": "\n".join(table.markdown() for table in tables).encode(),
+        "table.tex": "\n".join(table.latex() for table in tables).encode(),
         "methods.md": _markdown(sections, works).encode(),
         "methods.tex": _latex(sections).encode(),
         "references.bib": bibliography(works).encode(),
@@ -73,6 +77,7 @@ def _study(collected: Collected) -> Study:
     tables = {name: collected.statistics(name) for name in (_OF_RATINGS if rated else _OF_REPLIES)}
     decided = _OF_LIMITS if rated else _DECIDED
     there = tables_of(collected.path, decided)
+    tables["disparity"] = collected.disparity
     for name in decided:
         found = collected.statistics(name) if name in there else pd.DataFrame()
         tables[name] = found.reindex(columns=list((TABLES if rated else REPLY_TABLES)[name]))
@@ -147,7 +152,7 @@ def _one_line(text: str) -> str:
 
 FORM: Final = Form(
     "paper",
-    "for a paper: table (APA), methods and references for Word, LaTeX and Markdown; figures 89 and 183 mm wide",
+    "for a paper: tables (APA), methods and references for Word, LaTeX and Markdown; figures 89 and 183 mm wide",
     ("ratings", "replies"),
     _make,
 )

@@ -16,7 +16,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from audit.errors import MissingCellError, NotEstimableError
-from audit.report.figures.forests import plot_family, plot_gaps, plot_measures, rows_to_draw
+from audit.report.cell_matrix import BASELINES
+from audit.report.figures.forests import plot_disparity, plot_family, plot_gaps, plot_measures, rows_to_draw
 from audit.report.figures.heatmaps import plot_cells, plot_interaction
 from audit.report.figures.matrix import Clusters, DoesNotFitError
 from audit.report.figures.style import figure_bytes, file_stem
@@ -82,12 +83,20 @@ def _of_ratings(
     margin: float | None,
     clusters: Mapping[str, Clusters],
 ) -> Iterator[tuple[str, Draw]]:
-    gap = tables["gap"]
-    if (gap["headline"].astype(bool) & (gap["scope"] == "narratives")).any():
+    gap, cells = tables["gap"], tables["cells"]
+    # Without perceivers there is neither a gap nor an interaction, and nothing to say of them.
+    crossed = cells.empty or not cells["perceiver_group"].astype(str).isin(list(BASELINES)).all()
+    if crossed and (gap["headline"].astype(bool) & (gap["scope"] == "narratives")).any():
         yield "gaps", partial(plot_gaps, gap, confidence=confidence, margin=margin, width=width)
-    cells = tables["cells"]
     for dimension, variant in cells[["dimension", "variant"]].drop_duplicates().itertuples(index=False):
         place = f"{dimension}-{variant}"
+        compared = tables.get("disparity", pd.DataFrame())  # empty if an earlier version analysed the run
+        decided = compared if compared.empty else _of(compared, dimension, variant)
+        if not decided.empty and decided["headline"].astype(bool).any():
+            yield (
+                f"disparity-{place}",
+                partial(plot_disparity, decided, confidence=confidence, margin=margin, width=width),
+            )
         families = _of(tables["families"], dimension, variant)
         for kind, family in (("emotions", "emotion"), ("groups", "group")):
             if (families["family"] == family).sum() > 1:
@@ -97,7 +106,8 @@ def _of_ratings(
                 )
         own, of_groups = _of(cells, dimension, variant), clusters.get(str(dimension))
         yield f"cells-{place}", partial(plot_cells, own, low=low, high=high, clusters=of_groups, width=width)
-        yield f"interaction-{place}", partial(plot_interaction, own, clusters=of_groups, width=width)
+        if crossed:
+            yield f"interaction-{place}", partial(plot_interaction, own, clusters=of_groups, width=width)
 
 
 def _of_measures(tables: Mapping[str, pd.DataFrame], *, width: float, confidence: float) -> Iterator[tuple[str, Draw]]:

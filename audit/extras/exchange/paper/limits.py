@@ -40,7 +40,7 @@ _SAID_OTHERWISE: Final = ("nothing_rated", "not_estimable", "no_interval", "nois
 """Limits told by a mark in the table, or in a sentence with a number."""
 
 
-def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
+def cautions(study: Study, *, checks: bool = True, gaps: bool = True) -> Iterator[Line]:
     """Yield limits of the whole run, then of single gaps; without ``checks``, not the failed manipulation checks."""
     manifest = study.manifest
     if n := len(manifest.accepted):
@@ -66,6 +66,11 @@ def cautions(study: Study, *, checks: bool = True) -> Iterator[Line]:
         if code != "manipulation":
             what, so = LIMITS[code]
             yield line(f"Caution: {_lower(what)}; {so}.")
+    if gaps:
+        yield from _limits_of_gaps(study)
+
+
+def _limits_of_gaps(study: Study) -> Iterator[Line]:
     uncontrolled = [gap for gap in study.narrow if gap["dimension"] != OVERALL and not study.is_controlled(gap)]
     if uncontrolled:
         estimated = [gap for gap in study.narrow if is_finite(gap["delta"])]

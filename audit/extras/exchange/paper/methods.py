@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from audit.extras.exchange.paper.asked import model_sentences, package_of, prompt_sentences
 from audit.extras.exchange.paper.base import OF_MEASURES, OUTSIDE, SERVED, Study, has_interval, is_finite
+from audit.extras.exchange.paper.disparities import disparity_methods
 from audit.extras.exchange.paper.limits import cautions, check_sentences, estimability
 from audit.extras.exchange.paper.references import (
     HARTUNG,
@@ -48,7 +49,8 @@ def methods(study: Study) -> tuple[MethodsSection, ...]:
         MethodsSection("Model", tuple(model_sentences(study))),
         MethodsSection("Prompts", tuple(prompt_sentences(study))),
         MethodsSection("Responses", tuple(_responses(study))),
-        MethodsSection("Analysis", tuple(_analysis(study))),
+        MethodsSection("Analysis", () if study.is_of_groups_alone else tuple(_analysis(study))),
+        MethodsSection("Disparity", tuple(disparity_methods(study))),
         MethodsSection("Checks", tuple(_checks(study))),
         MethodsSection("Software", tuple(_software(study))),
     )
@@ -223,7 +225,7 @@ def _checks(study: Study) -> Iterator[Line]:
             f"by {unsigned(float(noise.rms_points))} points (root mean square), {unsigned(float(noise.max_points))} at "
             "most.",
         )  # fmt: skip
-    yield from cautions(study, checks=False)
+    yield from cautions(study, checks=False, gaps=not study.is_of_groups_alone)
 
 
 def _software(study: Study) -> Iterator[Line]:

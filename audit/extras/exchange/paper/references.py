@@ -146,6 +146,11 @@ HOLM: Final = Reference(
     "holm1979", _people("Holm, S."), "1979", "A simple sequentially rejective multiple test procedure",
     where="Scandinavian Journal of Statistics", volume="6", issue="2", pages="65--70",
 )  # fmt: skip
+HOTELLING: Final = Reference(
+    "hotelling1931", _people("Hotelling, H."), "1931", "The generalization of {Student's} ratio",
+    where="The Annals of Mathematical Statistics", volume="2", issue="3", pages="360--378",
+    doi="10.1214/aoms/1177732979",
+)  # fmt: skip
 HARTUNG: Final = Reference(
     "hartung2001", _people("Hartung, J.; Knapp, G."), "2001",
     "A refined method for the meta-analysis of controlled clinical trials with binary outcome",

@@ -33,6 +33,7 @@ class ManuscriptTable:
     notes: tuple[Line, ...]  # sentences of the general note
     marked: tuple[Line, ...] = ()  # sentences of the specific notes, "a" first
     n_words: int = 1  # leading columns that hold words; the others hold numbers
+    label: str = "tab:gap1"  # of LaTeX
 
     def all_notes(self) -> tuple[Line, ...]:
         """Return the general note, then one for each letter."""
@@ -69,7 +70,7 @@ class ManuscriptTable:
                 "% In the preamble: \\usepackage[T1]{fontenc} \\usepackage{booktabs,graphicx}",
                 "\\begin{table}[htbp]",
                 f"\\caption{{{as_latex(self.title)}}}",
-                f"\\label{{tab:gap{self.number}}}",
+                f"\\label{{{self.label}}}",
                 "\\centering\\small",
                 "% No wider than the text; letters shrink where it would be.",
                 "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",

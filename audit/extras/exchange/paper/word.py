@@ -1,4 +1,4 @@
-"""Set methods, table and references in Word. The same input gives the same bytes."""
+"""Set methods, tables and references in Word. The same input gives the same bytes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # time of all entries of the zip file, so
 
 def word_file(
     sections: Sequence[MethodsSection],
-    table: ManuscriptTable,
+    tables: Sequence[ManuscriptTable],
     works: Sequence[Reference],
     *,
     title: str,
     made: datetime,
 ) -> bytes:
-    """Return a Word document with the table on a landscape page, dated ``made`` so that its bytes do not change."""
+    """Return a Word document with each table on a landscape page, dated ``made`` so that its bytes do not change."""
     try:
         import docx
         from docx.enum.section import WD_ORIENT, WD_SECTION
@@ -56,12 +56,15 @@ def word_file(
     page = document.add_section(WD_SECTION.NEW_PAGE)
     page.orientation = WD_ORIENT.LANDSCAPE
     page.page_width, page.page_height = page.page_height, page.page_width
-    _paragraph(document, (f"Table {table.number}",), bold=True, keep=True)
-    _paragraph(document, table.title, italic=True, keep=True)
-    _table(document, table)
-    general, *marked = table.all_notes()
-    for note in (line(_Italic("Note."), " ", general), *marked):
-        _paragraph(document, note, size=_NOTE, spacing=1.0)
+    for place, table in enumerate(tables):
+        if place:
+            document.add_page_break()
+        _paragraph(document, (f"Table {table.number}",), bold=True, keep=True)
+        _paragraph(document, table.title, italic=True, keep=True)
+        _table(document, table)
+        general, *marked = table.all_notes()
+        for note in (line(_Italic("Note."), " ", general), *marked):
+            _paragraph(document, note, size=_NOTE, spacing=1.0)
     buffer = io.BytesIO()
     document.save(buffer)
     return _without_times(buffer.getvalue())

@@ -1,0 +1,66 @@
+"""Who gets less, for every form of export: the groups that were compared and what is decided about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from markupsafe import Markup
+
+from audit.report.disparities import DisparitySentence, deciding_rows, who_gets_less
+from audit.report.numbers import PlacedRow, rows_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEANING: Final = (
+    "how much lower (negative) or higher (positive) it is rated than the other groups, whoever perceives: the mean of "
+    "its terms less the mean of the other groups' means"
+)
+"""Definition of a group's disparity D, of ratings."""
+OF_MEASURES: Final = (
+    "how much lower (negative) or higher (positive) a measure is for it than for the other groups, whoever perceives: "
+    "the mean of its terms less the mean of the other groups' means"
+)
+NO_GAP: Final = "The gap δ is not defined: the model was given no group's identity, so no group is its own."
+"""Said of a run without perceivers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedGroups:
+    """The groups of one outcome, dimension and variant."""
+
+    outcome: str
+    dimension: str
+    variant: str
+    rows: tuple[PlacedRow, ...]  # of disparity.csv, one a group, in the view that decides
+    said: DisparitySentence
+
+    @property
+    def view(self) -> str:
+        """The view that decides."""
+        return str(self.rows[0]["view"])
+
+    @property
+    def number(self) -> str:
+        """The group farthest from the others: D, interval, p and size, as text; empty without an answer."""
+        row = self.said.row
+        if row is None or not self.said.number:
+            return ""
+        told = Markup("D = {} {} ({}; {}).").format(self.said.number, row["unit"], self.said.spread, self.said.facts)
+        return plain(told + (Markup(" That is {}.").format(self.said.size) if self.said.size else Markup("")))
+
+
+def compared_groups(disparity: pd.DataFrame, *, confidence: float) -> Iterator[ComparedGroups]:
+    """Yield what was compared, in the order of the table; ``disparity`` has the columns of ``DISPARITY``."""
+    heads = [row for row in rows_of(disparity, "disparity") if row["headline"] and not row["invented"]]
+    for key in dict.fromkeys((str(row["outcome"]), str(row["dimension"]), str(row["variant"])) for row in heads):
+        own = [row for row in heads if (row["outcome"], row["dimension"], row["variant"]) == key]
+        said = who_gets_less(own, confidence=confidence, of="rated" if key[0] == "intensity" else "")
+        yield ComparedGroups(*key, tuple(deciding_rows(own)), said)
+
+
+def plain(words: Markup) -> str:
+    """Return words of a page as text, without tags and line breaks."""
+    return " ".join(words.striptags().split())
