@@ -18,7 +18,7 @@ from audit.comparing.changes import OTHER_TEXTS
 from audit.comparing.run_gaps import RatingGaps, ReplyGaps, RunGaps
 from audit.comparing.tables import DISPARITY_CHANGES, MEASURE_DISPARITY_CHANGES
 from audit.errors import NotEstimableError, attempt
-from audit.statistics.comparisons import Labelled, compare_estimates, difference
+from audit.statistics.comparisons import Labelled, compare_estimates, difference, over_words
 from audit.statistics.deciding_estimate import DecidedGap, Made
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
 from audit.statistics.families import adjust_p
@@ -228,6 +228,9 @@ def _change_of(
     made = attempt(lambda: difference(first, second, confidence=confidence)[0])
     if isinstance(made, NotEstimableError) or made.not_estimable:
         return made
+    words = [side.gap.words for side in sides]
+    if not parts and words[0] is not None and words[1] is not None:
+        return over_words(made, words[0], words[1], confidence=confidence)  # as the gate does beside a baseline
     parts = parts or [side.gap.pair_variance for side in sides]
     added = sum(factor**2 * part for factor, part in zip(_factors(sides), parts, strict=True))
     # A disparity that is the same in every narrative has no degrees of freedom, and adds no uncertainty.
@@ -287,14 +290,17 @@ def _shared_ids(of: _Changed) -> tuple[Any, ...]:
 def _variances_of_words(made: Sequence[_Changed]) -> FloatArray:
     """Return what the words of each group add to the variance of its mean, in both runs, in the row's squared unit."""
     n = len(made)
-    total = np.array(
-        [
-            sum(factor**2 * side.gap.pair_variance for factor, side in zip(_factors(e.sides), e.sides, strict=True))
-            for e in made
-        ]
-    )
+    total = np.array([_variance_of_words(each) for each in made])
     shares = np.eye(n) + (1 - np.eye(n)) / (n - 1) ** 2
     return np.asarray(np.maximum(np.linalg.solve(shares, total), 0.0))
+
+
+def _variance_of_words(of: _Changed) -> float:
+    """Return what words add to the variance of one change."""
+    assert isinstance(of.change, GapEstimate)
+    first, second = (_labelled(side, side.gap.made) for side in of.sides)
+    narrow = difference(first, second, confidence=0.95)[0]
+    return max(0.0, float(np.nan_to_num(of.change.se**2 - narrow.se**2)))
 
 
 def _decided(rows: Sequence[_Changed], columns: Sequence[str], *, alpha: float) -> Iterator[dict[str, Any]]:
