@@ -169,7 +169,8 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
         return _of_found(found, confidence=confidence, of=of)
     if codes <= {"no_verdict", "no_estimate"}:
         start = "No verdict" if "no_verdict" in codes else "No answer"
-        said = _because(heads) or _why_not_estimated(heads)
+        alike = is_of_measure(row) and codes == {"no_estimate"} and 0 <= _size(row) < _DUST
+        said = limit_in_words("constant", row) if alike else _because(heads) or _why_not_estimated(heads)
         return DisparitySentence("absent", Markup("{}: {}").format(start, said), step=_step(heads))
     bound = _bound(heads)
     if codes == {"within"}:
@@ -342,8 +343,6 @@ def _telling(rows: Sequence[PlacedRow]) -> list[str]:
 
 def _why_not_estimated(rows: Sequence[PlacedRow]) -> str:
     """Say why there is no answer if no code does."""
-    if all(abs(row.number("disparity")) < _DUST for row in rows):
-        return limit_in_words("constant", rows[0])
     told = next((row["note"] for row in rows if isinstance(row["note"], str) and row["note"]), "")
     return told or f"the {'scores' if is_of_measure(rows[0]) else 'ratings'} do not determine it"
 

@@ -787,18 +787,19 @@ def test_emotions_that_differ_only_together_are_said_to() -> None:
     [
         ("grows", "yes"), ("shrinks", "no, it shrinks"), ("not_shown", "not shown"),
         ("too_few_groups", "not shown: too few groups to show it"), ("", "not known"),
+        ("higher", "yes: rated higher"), ("lower", "no: rated lower"),
     ],
 )  # fmt: skip
 def test_whether_the_gap_grows_with_a_covariate_is_said_by_its_code(answer: str, said: str) -> None:
     row = row_of("covariates", covariate="distance", of="pairs", answer=answer, slope=0.5, ci_low=0.2, ci_high=0.8,
                  per_sd=1.25, p=0.012, p_adjusted=0.024, p_least=1 / 120, n_groups=5, n_narratives=40)  # fmt: skip
-    head, cells = table_of("does the gap grow with the numbers", tables=tables(covariates=[row]))
-    assert (head[1], cells[:4]) == ("does it grow?", ["distance", said, "+0.50", "+0.20 to +0.80"])
-    assert cells[4:9] == ["+1.25", ".012", ".024", ".008", "5"]
-    assert "the gap is how much lower out-group pairs are rated" in text_of(tables=tables(covariates=[row]))
-    own = text_of(tables=tables(covariates=[row | {"of": "groups"}]))
-    assert "the gap is each group's own gap" in own
-    assert "does the gap grow with" not in text_of()
+    head, cells = table_of("or the disparity, grow with the numbers", tables=tables(covariates=[row]))
+    of = "the gap: how much lower out-group pairs are rated"
+    assert (head[1:3], cells[:5]) == (["what", "does it grow?"], ["distance", of, said, "+0.50", "+0.20 to +0.80"])
+    assert cells[5:10] == ["+1.25", ".012", ".024", ".008", "5"]
+    for of, words in (("groups", "the gap: each group's own"), ("disparity", "the disparity of each group")):
+        assert words in text_of(tables=tables(covariates=[row | {"of": of}]))
+    assert "grow with the numbers" not in text_of()
 
 
 def test_the_mean_over_dimensions_names_its_parts_and_those_it_hides() -> None:
