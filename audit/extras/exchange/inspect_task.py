@@ -69,7 +69,7 @@ def delta() -> Metric:
     Uses the estimator of the report's headline. Invented groups, a control, have no δ. Unscored samples are missing,
     never 0.
     """
-    return lambda scores: _estimated(scores, AskedRatings.gaps)
+    return _estimates(AskedRatings.gaps)
 
 
 @metric
@@ -78,15 +78,19 @@ def disparity() -> Metric:
 
     Without perceivers there is no δ, and this is the result.
     """
-    return lambda scores: _estimated(scores, AskedRatings.disparities)
+    return _estimates(AskedRatings.disparities)
 
 
-def _estimated(scores: list[SampleScore], estimate: Callable[..., dict[str, float]]) -> Value:
-    if not scores:
-        return {}
-    asked = _asked(str((scores[0].score.metadata or {})["prompts"]))
-    rated = {asked.place(str(each.sample_id)): each.score.as_float() for each in scores}
-    return dict(estimate(asked, rated, confidence=_CONFIDENCE))
+def _estimates(estimate: Callable[..., dict[str, float]]) -> Metric:
+    # Inspect reads the annotation of `scores`: without it, it hands over another type.
+    def estimated(scores: list[SampleScore]) -> Value:
+        if not scores:
+            return {}
+        asked = _asked(str((scores[0].score.metadata or {})["prompts"]))
+        rated = {asked.place(str(each.sample_id)): each.score.as_float() for each in scores}
+        return dict(estimate(asked, rated, confidence=_CONFIDENCE))
+
+    return estimated
 
 
 @scorer(metrics=[delta(), disparity(), mean()])

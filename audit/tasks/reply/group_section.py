@@ -21,8 +21,13 @@ _FIGURE: Final = (
 )
 
 
-def group_section(own: Results, found: CombinedDisparity, *, room: int) -> Section | None:
-    """Show who gets less in which measure; ``room`` is the most rows of single measures."""
+def group_section(
+    own: Results, found: CombinedDisparity, invented: Sequence[PlacedRow] = (), *, room: int
+) -> Section | None:
+    """Show who gets less in which measure; ``room`` is the most rows of single measures.
+
+    ``invented`` are the rows of invented groups of the same variant, in all measures.
+    """
     return section(
         "Who gets less?",
         Paragraph(found.words + ".", "lead"),
@@ -32,7 +37,7 @@ def group_section(own: Results, found: CombinedDisparity, *, room: int) -> Secti
         captioned(_by_group(found), own.captioned(
             "D of each group in each measure, in the measure's unit. Bold: shown to be lower or higher than the others"
         )),
-        section("Measure by measure", *_each_measure(own, found, room=room), look="folded"),
+        section("Measure by measure", *_each_measure(own, found, invented, room=room), look="folded"),
         look="subheading",
     )  # fmt: skip
 
@@ -83,7 +88,9 @@ def _cell(each: MeasureAnswer, group: str) -> str:
     return Markup("<strong>{}</strong>").format(number) if row in each.said.found else number
 
 
-def _each_measure(own: Results, found: CombinedDisparity, *, room: int) -> Iterator[Block | None]:
+def _each_measure(
+    own: Results, found: CombinedDisparity, invented: Sequence[PlacedRow], *, room: int
+) -> Iterator[Block | None]:
     """Yield the sections of single measures that fit on the page: those of the smallest p."""
     varying = [each for each in found.answers if each.differs]
     chosen: set[str] = set()
@@ -96,7 +103,10 @@ def _each_measure(own: Results, found: CombinedDisparity, *, room: int) -> Itera
     yield paragraph(_left_out(varying, len(chosen)), "small")
     for each in varying:
         if each.name in chosen:
-            yield disparity_section(own, outcome=each.name, of="", measure=each.title, title=each.title, look="folded")
+            beside = [row for row in invented if row["outcome"] == each.name]
+            yield disparity_section(
+                own, outcome=each.name, of="", measure=each.title, invented=beside, title=each.title, look="folded"
+            )
 
 
 def _left_out(varying: Sequence[MeasureAnswer], n_shown: int) -> Markup:

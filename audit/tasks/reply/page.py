@@ -106,7 +106,13 @@ def render_replies(
         page_section(
             "dimensions", "Dimensions", "Dimension by dimension",
             *(
-                _part(each, share=1 / len(written), whose=whose, n_left_out=view.left_out.get(each.own.key[0], 0))
+                _part(
+                    each,
+                    share=1 / len(written),
+                    whose=whose,
+                    n_left_out=view.left_out.get(each.own.key[0], 0),
+                    invented=results.rows("disparity", variant=each.own.key[1], invented=True),
+                )
                 for each in written
             ),
             _prose("estimators") if whose else None,
@@ -154,9 +160,11 @@ def render_replies(
     )  # fmt: skip
 
 
-def _part(each: Replied, *, share: float, whose: bool, n_left_out: int) -> Section:
+def _part(each: Replied, *, share: float, whose: bool, n_left_out: int, invented: Sequence[PlacedRow]) -> Section:
     """Show everything about a dimension and variant; ``share`` is its share of the room for tables."""
-    groups = group_section(each.own, each.disparity, room=int(_MAX_ROWS * share)) if each.disparity.answers else None
+    groups = None
+    if each.disparity.answers:
+        groups = group_section(each.own, each.disparity, invented, room=int(_MAX_ROWS * share))
     gap = Paragraph(each.verdict.words, "lead"), Paragraph(each.verdict.lead)
     less = paragraph(contradicting(n_left_out) if n_left_out else "", "small")
     if not whose:
