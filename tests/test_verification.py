@@ -458,7 +458,7 @@ def test_a_comparison_is_made_again_from_its_runs(command, compared, capsys):
         "a comparison has no ledger, so all of it is made again from its runs",
         "runs: 2 of 2 have the answers that were compared, as their ledgers say",
         f"statistics: {n} of {n} tables computed again: equal",
-        "page and figures: 5 of 5 files made again: identical",
+        "page and figures: 7 of 7 files made again: identical",
     ]
     assert {path: path.read_bytes() for path in compared.rglob("*") if path.is_file()} == before
 

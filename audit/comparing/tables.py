@@ -392,11 +392,7 @@ _TESTED_IN_SERIES: Final = {
     "n_narratives": count("narratives that these runs have in common"),
     "note": text("why a number is missing, in words; else empty"),
 }
-_SERIES_INTERVAL: Final = {
-    "df": number("degrees of freedom of its t distribution"),
-    "ci_low": points("lower end of its confidence interval, in points; not corrected for multiplicity"),
-    "ci_high": points("upper end of the same"),
-}
+_PER_UNIT: Final = "points per unit"
 
 SERIES: Final = Table(
     "series",
@@ -415,9 +411,13 @@ SERIES: Final = Table(
             "what the trend is for one of: a step to the next run, a doubling of the number of parameters, a unit of "
             "the positions given, or a day"
         ),
-        "estimate": points("the trend: least-squares slope of the gap on the position, in points for one of per"),
-        "se": points("its standard error, in points"),
-        **_SERIES_INTERVAL,
+        "estimate": number(
+            "the trend: least-squares slope of the gap on the position, in points for one of per", unit=_PER_UNIT
+        ),
+        "se": number("its standard error, likewise", unit=_PER_UNIT),
+        "df": number("degrees of freedom of its t distribution"),
+        "ci_low": number("lower end of its confidence interval; not corrected for multiplicity", unit=_PER_UNIT),
+        "ci_high": number("upper end of the same", unit=_PER_UNIT),
         **{name: _TESTED_IN_SERIES[name] for name in ("p", "p_beside", "p_adjusted", "method", "family_size")},
         "p_size": probability(
             "p that the size of the gap changes along the line: the larger of p_beside and the p of the line's value "
@@ -444,7 +444,9 @@ SERIES_CHANGES: Final = Table(
         "estimate": points("the gap after the step minus the gap before it, narrative by narrative, in points"),
         "line_change": points("what the straight line of the trend changes by in this step, in points"),
         "se": points("standard error of estimate, in points"),
-        **_SERIES_INTERVAL,
+        "df": SERIES["df"],
+        "ci_low": points("lower end of its confidence interval, in points; not corrected for multiplicity", lengths=2),
+        "ci_high": points("upper end of the same", lengths=2),
         **_TESTED_IN_SERIES,
     },
 )
