@@ -184,7 +184,7 @@ def test_on_paper_the_summary_has_a_page_of_its_own_and_no_interval_breaks(chrom
 
 def test_without_a_script_the_summary_stands_and_its_button_is_not_shown(chromium, pages):
     with opened(chromium, pages["example"], script=False, width=390) as page:
-        assert page.locator(".summary .line").first.is_visible()
+        assert page.locator(".summary .line").filter(visible=True).count() > 3  # a phone has no room for the meaning
         assert page.locator("#print-summary").filter(visible=True).count() == 0
 
 

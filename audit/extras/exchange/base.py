@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from audit.errors import ConfigError, StoreError, report_command
 from audit.runs.ledger import check_made
 from audit.tables.base import Table
-from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import in_markdown, plural, printable
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ class Collected:
             )
         if name == "verdicts":
             return verdicts_as_they_hold(read, self.manifest)
-        return disparities_as_they_hold(read, self.manifest) if name == DISPARITY.name else read
+        return disparities_as_they_hold(read, self.manifest) if name == "disparity" else read
 
     @property
     def disparity(self) -> pd.DataFrame:
@@ -150,6 +149,7 @@ class Collected:
         import pandas as pd
 
         from audit.runs.derived import has_table
+        from audit.tables.disparity import DISPARITY
 
         there = self.kind in ("ratings", "replies") and has_table(self.path, DISPARITY.name)
         return self.statistics(DISPARITY.name) if there else pd.DataFrame(columns=list(DISPARITY))

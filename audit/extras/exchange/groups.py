@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from audit.report.disparities import DisparitySentence, deciding_rows, who_gets_less
-from audit.report.numbers import PlacedRow, rows_of
-
 if TYPE_CHECKING:
     import pandas as pd
+
+    from audit.report.disparities import DisparitySentence
+    from audit.report.numbers import PlacedRow
 
 MEANING: Final = (
     "how much lower (negative) or higher (positive) it is rated than the other groups, whoever perceives: the mean of "
@@ -54,6 +54,9 @@ class ComparedGroups:
 
 def compared_groups(disparity: pd.DataFrame, *, confidence: float) -> Iterator[ComparedGroups]:
     """Yield what was compared, in the order of the table; ``disparity`` has the columns of ``DISPARITY``."""
+    from audit.report.disparities import deciding_rows, who_gets_less
+    from audit.report.numbers import rows_of
+
     heads = [row for row in rows_of(disparity, "disparity") if row["headline"] and not row["invented"]]
     for key in dict.fromkeys((str(row["outcome"]), str(row["dimension"]), str(row["variant"])) for row in heads):
         own = [row for row in heads if (row["outcome"], row["dimension"], row["variant"]) == key]
