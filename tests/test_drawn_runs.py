@@ -116,7 +116,7 @@ def test_all_pairs_are_asked_on_demand_and_have_the_study_s_number(command, run)
 
 def test_a_gate_takes_refusals_at_their_worst_and_not_what_was_not_asked(command, run, capsys, monkeypatch):
     def decided(said):
-        return next(line for line in said.splitlines() if line.startswith("religion (origin): average"))
+        return next(line for line in said.splitlines() if line.startswith("religion (origin): δ average"))
 
     command("gate", "run", "margin=20", "strict_average=true")
     whole = decided(capsys.readouterr().out)

@@ -103,8 +103,9 @@ def test_the_page_counts_the_answers_and_escapes_names(folder):
         "Who gets less: a group gets less or more (2), a group gets less or more, by less than the margin (1), no "
         "group differs by the margin (1), undecided (1)." in text
     )
-    assert "Verdicts: " in text
-    assert "no verdict (" not in text  # of the deployed run
+    verdicts = text.partition("Verdicts: ")[2].partition(".")[0]
+    assert verdicts
+    assert "no verdict" not in verdicts  # of the deployed run
     assert page.count('<td data-by="Red is rated lower than the others') == 3
     assert len(re.findall(r'class="words gap">Red is rated lower', page)) == 2
     assert "Tan <b>" not in page

@@ -156,6 +156,9 @@ def test_every_number_is_the_one_in_its_table():
         "elicitations",
         "elicitation_ranges",
         "verdicts",
+        "series",  # tests/test_series_runs.py
+        "series_changes",
+        "series_runs",
         "disparity",  # tests/report/test_compared_groups.py reads these
         "disparity_changes",
     }

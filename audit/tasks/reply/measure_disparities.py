@@ -163,8 +163,10 @@ def combined_disparity(rows: Sequence[PlacedRow], measures: Measures, *, confide
     answers = []
     for name in dict.fromkeys(str(row["outcome"]) for row in rows if row["headline"]):
         own = [row for row in rows if row["outcome"] == name]
-        said = who_gets_less(own, confidence=confidence, of="")
-        answers.append(MeasureAnswer(measures[name], tuple(deciding_rows(own)), said))
+        # A measure of few texts may have rows against "a person" alone.
+        if groups := tuple(deciding_rows(own)):
+            said = who_gets_less(own, confidence=confidence, of="")
+            answers.append(MeasureAnswer(measures[name], groups, said))
     if not answers:
         return CombinedDisparity("absent", "No answer", Markup("Fewer than two groups were compared."))
     tested = [each for each in answers if each.said.kind != "absent"]
@@ -244,7 +246,8 @@ def _reasons(answers: Iterable[MeasureAnswer]) -> Markup:
     n_of: Counter[str] = Counter()
     for each in answers:
         held = [row for row in each.groups if row["code"] != _NOT_SHOWN]
-        n_of.update({limit_in_words(code, row) for row in held for code in limits_of_row(row)} or {_noted(held)})
+        words = dict.fromkeys(limit_in_words(code, row) for row in held for code in limits_of_row(row))
+        n_of.update(list(words) or [_noted(held)])
     return Markup("; ").join(Markup("{} ({})").format(words, count(n)) for words, n in n_of.most_common())
 
 
