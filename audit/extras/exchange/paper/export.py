@@ -152,7 +152,7 @@ def _one_line(text: str) -> str:
 
 FORM: Final = Form(
     "paper",
-    "for a paper: tables (APA), methods and references for Word, LaTeX and Markdown; figures 89 and 183 mm wide",
+    "for a paper: tables (APA), methods, references for Word, LaTeX and Markdown; figures 89 and 183 mm wide",
     ("ratings", "replies"),
     _make,
 )
