@@ -49,11 +49,12 @@ def disparity_change_rows(
     pairs of a dimension.
     """
     sides = {label: _sides_of(run, decided[label]) for label, run in runs.items()}
-    for dimension in dict.fromkeys(name for each in sides.values() for name in each):
-        there = [label for label in runs if dimension in sides[label]]
+    for place in dict.fromkeys(place for each in sides.values() for place in each):
+        dimension = place[1]
+        there = [label for label in runs if place in sides[label]]
         rows: list[_Changed] = []
         for first, second in combinations(there, 2):
-            pair = sides[first][dimension], sides[second][dimension]
+            pair = sides[first][place], sides[second][place]
             known = {"dimension": dimension, "first": first, "second": second}
             rows += _changes(pair, known, alike=texts[first] == texts[second], confidence=confidence)
         yield from _decided(rows, list(DISPARITY_CHANGES), alpha=1 - confidence)
@@ -73,16 +74,17 @@ def measure_disparity_change_rows(
     ``comparable`` names each run's measures that the same scorer took in its reference; the others are those of
     :func:`disparity_change_rows`. p is corrected by Holm over the groups, measures and runs of a dimension.
     """
-    sides = {label: _sides_of_measures(run, decided[label]) for label, run in runs.items()}
+    sides = {label: _sides_of(run, decided[label]) for label, run in runs.items()}
     by_dimension: dict[str, list[_Changed]] = {}
     for label, reference in references.items():
+        own, theirs = sides[label], sides[reference]
         for measure in comparable[label]:
-            own, theirs = (sides[name].get(measure, {}) for name in (label, reference))
-            for dimension in (name for name in own if name in theirs):
+            for place in (each for each in own if each[0] == measure and each in theirs):
+                dimension = place[1]
                 known = {"dimension": dimension, "outcome": measure, "first": label, "second": reference}
                 by_dimension.setdefault(dimension, []).extend(
                     _changes(
-                        (own[dimension], theirs[dimension]), known, alike=texts[label] == texts[reference],
+                        (own[place], theirs[place]), known, alike=texts[label] == texts[reference],
                         confidence=confidence,
                     )
                 )  # fmt: skip
@@ -105,24 +107,18 @@ class _Changed:
     row: dict[str, Any]
     sides: tuple[_Side, _Side]
     change: GapEstimate | None = None
+    narrow_se: float = _NAN  # of the change over narratives alone
+    shared_ids: tuple[Any, ...] = ()  # the narratives that both runs have, as change.by_narrative
     beside: GapEstimate | None = None  # without the group that changes most; None of that one, and of two groups
     others: tuple[Made, ...] = ()  # what must lie on the same side: with missing ratings at their worst
     invented: tuple[Made, ...] = ()  # beyond what invented groups show
 
 
-def _sides_of_measures(run: ReplyGaps, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, _Side]]]:
-    """Return each group's disparity in a run, by measure and dimension."""
-    made: dict[str, dict[str, dict[str, _Side]]] = {}
+def _sides_of(run: RunGaps, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str, _Side]]:
+    """Return each group's disparity in a run, by outcome and dimension."""
+    made: dict[tuple[str, str], dict[str, _Side]] = {}
     for gap, row in zip(run.disparities, rows, strict=True):
-        made.setdefault(gap.outcome.name, {}).setdefault(gap.dimension, {})[gap.member] = _Side(gap, row)
-    return made
-
-
-def _sides_of(run: RunGaps, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, _Side]]:
-    """Return each group's disparity in a run, by dimension."""
-    made: dict[str, dict[str, _Side]] = {}
-    for gap, row in zip(run.disparities, rows, strict=True):
-        made.setdefault(gap.dimension, {})[gap.member] = _Side(gap, row)
+        made.setdefault((gap.outcome.name, gap.dimension), {})[gap.member] = _Side(gap, row)
     return made
 
 
@@ -175,8 +171,8 @@ def _paired(of: _Changed, *, confidence: float) -> _Changed:
     row["note"] = "; ".join(filter(None, (found["note"], other_view)))
     if not np.isfinite(found["se"]):
         return replace(of, row=row)
-    change = _change_of(of.sides, first.gap.made, second.gap.made, confidence=confidence)
-    assert isinstance(change, GapEstimate)
+    narrow, shared_ids = difference(*pair, confidence=confidence)
+    change = _beside_words(narrow, of.sides, (first.gap.made, second.gap.made), confidence=confidence)
     worst: tuple[Made, ...] = ()
     if first.gap.worst is not None or second.gap.worst is not None:
         (least, most), (their_least, their_most) = _ends(first.gap), _ends(second.gap)
@@ -188,7 +184,9 @@ def _paired(of: _Changed, *, confidence: float) -> _Changed:
         parts = tuple(_of_labels(side.gap) for side in of.sides)
         invented = (_change_of(of.sides, a, b, parts=parts, confidence=confidence),)
     row |= {name: getattr(change, name) for name in _INTERVAL}
-    return replace(of, row=row, change=change, others=worst, invented=invented)
+    return replace(
+        of, row=row, change=change, narrow_se=narrow.se, shared_ids=shared_ids, others=worst, invented=invented
+    )
 
 
 def _labelled(side: _Side, made: Made) -> Labelled:
@@ -226,16 +224,30 @@ def _change_of(
         return theirs
     first, second = _labelled(sides[0], own), _labelled(sides[1], theirs)
     made = attempt(lambda: difference(first, second, confidence=confidence)[0])
-    if isinstance(made, NotEstimableError) or made.not_estimable:
+    if isinstance(made, NotEstimableError):
         return made
+    return _beside_words(made, sides, (own, theirs), parts=parts, confidence=confidence)
+
+
+def _beside_words(
+    change: GapEstimate,
+    sides: tuple[_Side, _Side],
+    of: tuple[Made, Made],
+    *,
+    parts: Sequence[float] = (),
+    confidence: float,
+) -> GapEstimate:
+    """Add to a change over narratives what words, or labels, differ by in it."""
+    if change.not_estimable:
+        return change
     words = [side.gap.words for side in sides]
     if not parts and words[0] is not None and words[1] is not None:
-        return over_words(made, words[0], words[1], confidence=confidence)  # as the gate does beside a baseline
+        return over_words(change, words[0], words[1], confidence=confidence)  # as the gate does beside a baseline
     parts = parts or [side.gap.pair_variance for side in sides]
     added = sum(factor**2 * part for factor, part in zip(_factors(sides), parts, strict=True))
     # A disparity that is the same in every narrative has no degrees of freedom, and adds no uncertainty.
-    df = min((each.df for each in (own, theirs) if np.isfinite(each.df)), default=_NAN)
-    return with_variance(made, added, df, confidence=confidence)
+    df = min((each.df for each in of if isinstance(each, GapEstimate) and np.isfinite(each.df)), default=_NAN)
+    return with_variance(change, added, df, confidence=confidence)
 
 
 def _beside(made: Mapping[str, _Changed], *, confidence: float) -> Iterator[_Changed]:
@@ -256,7 +268,7 @@ def _beside(made: Mapping[str, _Changed], *, confidence: float) -> Iterator[_Cha
         return
     n = len(made)
     left_out = max(known, key=lambda name: (abs(known[name].delta), name))
-    ids = {name: _shared_ids(each) for name, each in made.items()}
+    ids = {name: each.shared_ids for name, each in made.items()}
     own = {name: dict(zip(ids[name], known[name].by_narrative.tolist(), strict=True)) for name in made}
     words = _variances_of_words([made[name] for name in made])
     for place, (name, each) in enumerate(made.items()):
@@ -282,11 +294,6 @@ def _beside(made: Mapping[str, _Changed], *, confidence: float) -> Iterator[_Cha
         yield replace(each, row=row, beside=beside)
 
 
-def _shared_ids(of: _Changed) -> tuple[Any, ...]:
-    first, second = (_labelled(side, side.gap.made) for side in of.sides)
-    return difference(first, second, confidence=0.95)[1]
-
-
 def _variances_of_words(made: Sequence[_Changed]) -> FloatArray:
     """Return what the words of each group add to the variance of its mean, in both runs, in the row's squared unit."""
     n = len(made)
@@ -297,10 +304,8 @@ def _variances_of_words(made: Sequence[_Changed]) -> FloatArray:
 
 def _variance_of_words(of: _Changed) -> float:
     """Return what words add to the variance of one change."""
-    assert isinstance(of.change, GapEstimate)
-    first, second = (_labelled(side, side.gap.made) for side in of.sides)
-    narrow = difference(first, second, confidence=0.95)[0]
-    return max(0.0, float(np.nan_to_num(of.change.se**2 - narrow.se**2)))
+    assert of.change is not None
+    return max(0.0, float(np.nan_to_num(of.change.se**2 - of.narrow_se**2)))
 
 
 def _decided(rows: Sequence[_Changed], columns: Sequence[str], *, alpha: float) -> Iterator[dict[str, Any]]:
@@ -379,6 +384,4 @@ def _speaks_against(of: _Changed, change: GapEstimate) -> Iterator[str]:
 
 def _on_side(made: Made, sign: float) -> bool:
     """Whether an estimate is shown to lie on the given side of 0."""
-    if isinstance(made, NotEstimableError):
-        return False
-    return bool(made.ci_low > 0 if sign > 0 else made.ci_high < 0)
+    return isinstance(made, GapEstimate) and made.leaves_out_zero(sign)

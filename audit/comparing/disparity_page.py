@@ -9,13 +9,12 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
-from audit.comparing.page import SHOWN_ROWS
+from audit.comparing.page import SHOWN_ROWS, counted_alike
 from audit.report.disparities import (
     DISPARITY_MEANING,
     DisparitySentence,
     answer_in_words,
-    limit_in_words,
-    limits_of_row,
+    limits_in_words,
     who_gets_less,
     without_reasons,
 )
@@ -25,7 +24,7 @@ from audit.report.run_page import page_section
 from audit.report.section import Captioned, Card, Paragraph, Section, paragraph, present, section
 from audit.report.summary import NONE_LESS, WORDS_DIFFER, ShortAnswer
 from audit.report.table_layout import ShownColumn, names
-from audit.tables.formatting import CROSS, bare_p, brief, count, dimension_title, listed, plural, printable, unsigned
+from audit.tables.formatting import bare_p, brief, dimension_title, plural, printable, unsigned
 
 TAIL: Final = ": who gets less?"
 """What follows a dimension's name where a page answers whose side a model takes, too."""
@@ -65,14 +64,8 @@ class DimensionAnswers:
     @property
     def counted(self) -> Markup:
         """How many runs give each answer, without reasons."""
-        alike: dict[Markup, list[Markup]] = {}
-        for said in sorted(self.by_run.values(), key=lambda each: _ORDER.index(each.kind)):
-            words = without_reasons(said)
-            # Equal numbers of two runs link to different cells, so compare the text without its markup.
-            alike.setdefault(Markup(words.striptags()), []).append(words)
-        return Markup(" \N{MIDDLE DOT} ").join(
-            Markup("{}\N{NO-BREAK SPACE}{} {}").format(count(len(each)), CROSS, each[0]) for each in alike.values()
-        )
+        said = sorted(self.by_run.values(), key=lambda each: _ORDER.index(each.kind))
+        return counted_alike(map(without_reasons, said))
 
     @property
     def farthest(self) -> Markup:
@@ -182,7 +175,8 @@ def _of_dimension(results: Results, own: DimensionAnswers) -> Section | None:
                 "disparity", f"Each group against the others, {own.title}",
                 names("group", "group"), names("run", "run"), ShownColumn("answer", answer_in_words, words=True),
                 ("disparity", "D"), "ci_low", "p_adjusted", ("percent_of_scale", "% of scale"),
-                ("share_lower", "lower in"), "n_narratives", ShownColumn("what limits it", _limits, words=True), "note",
+                ("share_lower", "lower in"), "n_narratives",
+                ShownColumn("what limits it", limits_in_words, words=True), "note",
                 rows=sorted(own.rows, key=lambda row: str(row["group"])),
             ),
             _changes(results, f"Not shown to differ, {own.title}{many if len(rest) > SHOWN_ROWS else ''}",
@@ -196,15 +190,11 @@ def _changes(results: Results, caption: str, rows: Sequence[PlacedRow]) -> Capti
     return results.table(
         "disparity_changes", caption,
         names("group", "group"), names("first", "first", words=True), names("second", "second", words=True),
-        ShownColumn("first against second", _answer, words=True), ("disparity_first", "D, first"),
+        ShownColumn("first against second", answer_in_words, words=True), ("disparity_first", "D, first"),
         ("disparity_second", "D, second"), ("disparity_change", "change"), "ci_low", "p_adjusted", "unit",
-        "n_narratives", ShownColumn("what limits it", _limits, words=True), "note",
+        "n_narratives", ShownColumn("what limits it", limits_in_words, words=True), "note",
         rows=rows,
     )  # fmt: skip
-
-
-def _answer(row: PlacedRow) -> str:
-    return str(row["code"]).replace("_", " ") + (", in these words" if row["claim"] == "words" else "")
 
 
 def _said(
@@ -212,10 +202,6 @@ def _said(
 ) -> ShownColumn:
     """Return a column of what is said of a row's run."""
     return ShownColumn(head, lambda row: of(own.by_run[str(row["run"])]), words=words)
-
-
-def _limits(row: PlacedRow) -> str:
-    return listed([limit_in_words(code) for code in limits_of_row(row)])
 
 
 def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:

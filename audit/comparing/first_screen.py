@@ -10,6 +10,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.comparing.disparity_page import DimensionAnswers, changed, left_open
+from audit.comparing.page import counted_alike
 from audit.report.effect_size import say_effect_size
 from audit.report.numbers import PlacedRow, show, show_interval, unbroken
 from audit.report.sentences import ALONE
@@ -26,7 +27,6 @@ from audit.report.summary import (
 )
 from audit.report.verdicts import not_in_a_part, tallied
 from audit.tables.formatting import (
-    CROSS,
     OF_GROUPS_AND_MODELS,
     bare_p,
     count,
@@ -275,14 +275,8 @@ def _of_strategies(
 
 def counted_verdicts(verdicts: Sequence[PlacedRow]) -> Markup:
     """Count the runs' verdicts in one dimension, in the words of the runs' own pages."""
-    alike: dict[Markup, list[Markup]] = {}
-    for row in sorted(verdicts, key=lambda row: (_ORDER.index(row["code"]), row.number("direction"))):
-        words = tallied(row)[1]
-        # Equal numbers of two runs link to different cells, so compare the text without its markup.
-        alike.setdefault(Markup(words.striptags()), []).append(words)
-    return Markup(" \N{MIDDLE DOT} ").join(
-        Markup("{}\N{NO-BREAK SPACE}{} {}").format(count(len(each)), CROSS, each[0]) for each in alike.values()
-    )
+    ordered = sorted(verdicts, key=lambda row: (_ORDER.index(row["code"]), row.number("direction")))
+    return counted_alike(tallied(row)[1] for row in ordered)
 
 
 def _of_choices(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> ShortAnswer:

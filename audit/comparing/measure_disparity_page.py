@@ -9,13 +9,13 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.comparing.page import SHOWN_ROWS
-from audit.report.disparities import answer_in_words, limit_in_words, limits_of_row
+from audit.report.disparities import answer_in_words, limits_in_words
 from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
 from audit.report.results import Results
 from audit.report.run_page import page_section
 from audit.report.section import Captioned, Section, bullets, paragraph, section
 from audit.report.table_layout import ShownColumn, names
-from audit.tables.formatting import bare_p, brief, count, dimension_title, listed
+from audit.tables.formatting import bare_p, brief, count, dimension_title
 
 _FOUND: Final = ("lower", "higher")
 _TESTED: Final = (*_FOUND, "not_shown", "undecided")
@@ -96,10 +96,6 @@ def _table(results: Results, caption: str, rows: Sequence[PlacedRow], titles: Ma
         ShownColumn("D", partial(number, name="disparity_first")),
         ShownColumn("change", partial(number, name="disparity_change")),
         ShownColumn(f"{results.level} interval", show_rounded_interval), "p_adjusted", "unit", "n_narratives",
-        ShownColumn("what limits it", _limits, words=True), "note",
+        ShownColumn("what limits it", limits_in_words, words=True), "note",
         rows=rows,
     )  # fmt: skip
-
-
-def _limits(row: PlacedRow) -> str:
-    return listed([limit_in_words(code, row) for code in limits_of_row(row)])

@@ -6,7 +6,7 @@ number to its place in ``tables/``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -21,7 +21,7 @@ from audit.report.run_page import answer_section, page_section
 from audit.report.section import Block, Captioned, Card, Note, Section, captioned, present, section
 from audit.report.summary import Summary
 from audit.report.table_layout import Named, ShownColumn, ShownTable, number_column, statistics_table
-from audit.tables.formatting import count, mean_count, unsigned
+from audit.tables.formatting import CROSS, count, mean_count, unsigned
 
 SHOWN_ROWS: Final = 200
 """Most rows of a long table on the page; the files have all."""
@@ -158,3 +158,14 @@ def _is_count(column: str) -> bool:
 
 def _cell(row: PlacedRow, column: str) -> Markup:
     return show(row, column, count) if _is_count(column) else isolated(str(row[column]) or "not recorded")
+
+
+def counted_alike(said: Iterable[Markup]) -> Markup:
+    """Count what is said of runs, in the order given: "2 × no verdict · 1 × undecided"."""
+    alike: dict[Markup, list[Markup]] = {}
+    for words in said:
+        # Equal numbers of two runs link to different cells, so compare the text without its markup.
+        alike.setdefault(Markup(words.striptags()), []).append(words)
+    return Markup(" \N{MIDDLE DOT} ").join(
+        Markup("{}\N{NO-BREAK SPACE}{} {}").format(count(len(each)), CROSS, each[0]) for each in alike.values()
+    )

@@ -32,7 +32,6 @@ from audit.runs.differences import (
 )
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import dimension_title
 from audit.tables.ratings import MANIPULATED, Status
 from audit.tables.shared import OVERALL
@@ -137,7 +136,7 @@ class RatingComparison(RunsCompared[RatedRun]):
                 sha256=digest,
                 verdicts=tuple(_verdicts(measured, limits, used, told_response(followed))),
                 checks=frozenset(on_run),
-                disparity=_disparity(measured, limits),
+                disparity=measured.disparity_within(limits),
             )
 
     def compare(self, runs: Mapping[str, RatedRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
@@ -250,14 +249,6 @@ def _verdicts(
     assert measured.averages is not None
     _, found = measured.averages.verdicts(limits, margin=used.margin, response=response)
     yield from (each.row() for each in found)
-
-
-def _disparity(measured: RatingGaps, limits: Limits) -> tuple[dict[str, Any], ...]:
-    """Return what a run in one prompt variant says about each group."""
-    from audit.statistics.disparity_answers import with_limits
-
-    held = with_limits(pd.DataFrame(list(measured.disparity), columns=list(DISPARITY)), limits)
-    return tuple({str(name): value for name, value in row.items()} for row in held.to_dict("records"))
 
 
 def _elicitation_tables(

@@ -36,7 +36,6 @@ from audit.runs.differences import (
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import Difference, first_setting_difference
 from audit.runs.store import RunFolder
-from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import dimension_title
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.replies import SCORES, ReplyStatus
@@ -167,7 +166,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             measure_changes=[row | led[row["run"]] for row in changes],
             measure_disparity_changes=measure_disparity_change_rows(
                 gaps,
-                {label: _disparity(runs[label], each) for label, each in gaps.items()},
+                {label: each.disparity_within(runs[label].limits) for label, each in gaps.items()},
                 references=references,
                 comparable=comparable,
                 texts=texts,
@@ -190,14 +189,6 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             partial(reply_page, words=words),
             partial(_draw, tables, confidence=confidence),
         )
-
-
-def _disparity(run: WrittenRun, gaps: ReplyGaps) -> list[dict[str, Any]]:
-    """Return the rows that say who gets less, as they hold for the run."""
-    from audit.statistics.disparity_answers import with_limits
-
-    held = with_limits(pd.DataFrame(list(gaps.disparity), columns=list(DISPARITY)), run.limits)
-    return [{str(name): value for name, value in row.items()} for row in held.to_dict("records")]
 
 
 def reply_choices(manifest: Manifest) -> dict[str, str]:

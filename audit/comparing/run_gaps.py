@@ -26,6 +26,7 @@ from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.disparity import disparity_rows_and_gaps
+from audit.statistics.disparity_answers import with_limits
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.missing import missing_rows
@@ -43,7 +44,7 @@ from audit.statistics.ratings import compact_ratings, without_dimensions
 from audit.statistics.remarks import Remark, remarks_of
 from audit.statistics.status_counts import Tally, outcome_table
 from audit.statistics.verdict import Limits
-from audit.tables.disparity import deciding_view
+from audit.tables.disparity import DISPARITY, deciding_rows
 from audit.tables.shared import OVERALL
 from audit.tasks.reply.gaps import analyse_outcomes, family_of, gap_rows_of, spread_among
 from audit.tasks.reply.verdicts import MeasuredGaps, measure_verdicts, measured_gaps, scale_of
@@ -80,6 +81,11 @@ class RunGaps:
     confidence: float = 0.95
     disparity: tuple[dict[str, Any], ...] = ()
     disparities: tuple[DecidedGap, ...] = ()
+
+    def disparity_within(self, limits: Limits) -> tuple[dict[str, Any], ...]:
+        """Return the rows of ``disparity`` as they hold with what limits the run."""
+        held = with_limits(pd.DataFrame(list(self.disparity), columns=list(DISPARITY)), limits)
+        return tuple({str(name): value for name, value in row.items()} for row in held.to_dict("records"))
 
     @property
     def single_dimensions(self) -> tuple[str, ...]:
@@ -226,20 +232,9 @@ def gaps_of_ratings(
             published=tuple(published_row(part.cube, part.estimates.published) for part in parts),
             published_cells=tuple(row for part in parts if replicates for row in compared_cell_rows(part.cube)),
             averages=averages.of_variant(variant),
-            disparity=tuple(row for row in _of_deciding_views(of_groups) if row["variant"] == variant),
+            disparity=tuple(row for row in deciding_rows(of_groups) if row["variant"] == variant),
             disparities=tuple(gap for gap in disparities if gap.variant == variant),
         )
-
-
-def _of_deciding_views(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``DISPARITY`` that say who gets less: of each group one, in the view that decides."""
-    views: dict[tuple[str, str], set[str]] = {}
-    heads = [row for row in rows if row["headline"]]
-    for row in heads:
-        views.setdefault((row["dimension"], row["variant"]), set()).add(row["view"])
-    for row in heads:
-        if row["view"] == deciding_view(views[row["dimension"], row["variant"]]):
-            yield row
 
 
 def _gap_rows(
@@ -312,7 +307,7 @@ def gaps_of_replies(
         rows, of_measure = disparity_rows_and_gaps(
             found, scales=scales, settings=settings, repetition=told, n_outcomes=len(outcomes)
         )
-        disparity += _of_deciding_views(rows)
+        disparity += deciding_rows(rows)
         disparities += of_measure
     dimensions = dict.fromkeys(map(str, of_groups["dimension"].unique()))
     return ReplyGaps(

@@ -15,8 +15,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
-from audit.report.verdicts import OF_MEASURES, REASONS, is_of_measure
-from audit.tables.disparity import deciding_view
+from audit.report.verdicts import OF_MEASURES, REASONS, STEPS, is_of_measure
+from audit.tables.disparity import deciding_rows
 from audit.tables.formatting import (
     bare_p,
     brief,
@@ -70,33 +70,26 @@ _REASONS_OF_MEASURES: Final = _REASONS | OF_MEASURES | {
 _BLOCKING: Final = ("few_narratives", "many_missing", "unrated_identity", "scale_end", "beyond_scale", "missing",
                     "bounded", "invented_as_large", "intensity_not_followed", "margin_open")  # fmt: skip
 """Codes that leave a group undecided."""
-_MORE: Final = "Run again with more narratives."
-_STEPS: Final = (
-    ("unfinished", "Give the same command again: the run continues where it stopped."),
-    ("accepted", "Run again in a new folder."),
-    ("manipulation", "Change the prompt (prompt=) or how ratings are obtained (elicitation=)."),
-    ("number_mass", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
-    ("nothing_rated", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
-    ("constant", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
-    ("few_narratives", _MORE),
-    ("scale_end", "Use another scale or prompt, so that fewer ratings are at an end of the scale."),
-    ("beyond_scale", "Use another scale or prompt, so that fewer ratings are beyond the scale."),
-    ("many_missing", "Find out why ratings are missing."),
-    ("unrated_identity", "Find out why ratings are missing."),
-    (
-        "missing",
-        "Find out why ratings are missing, or set how far they may be from the expected ratings "
-        "(statistics.missing_shift=POINTS).",
+_STEPS: Final = {
+    "unfinished": STEPS["finish"],
+    "accepted": STEPS["ask_again"],
+    "manipulation": "Change the prompt (prompt=) or how ratings are obtained (elicitation=).",
+    **dict.fromkeys(("number_mass", "nothing_rated", "constant"), STEPS["other_elicitation"]),
+    "few_narratives": STEPS["more_narratives"],
+    "scale_end": STEPS["other_scale"],
+    "beyond_scale": "Use another scale or prompt, so that fewer ratings are beyond the scale.",
+    **dict.fromkeys(("many_missing", "unrated_identity"), "Find out why ratings are missing."),
+    "missing": STEPS["missing_shift"],
+    "bounded": STEPS["narrower_bounds"],
+    **dict.fromkeys(("one_term", "same_stem"), STEPS["controls"]),
+    "stems_not_stated": "State the stem of each term (a column stem in groups=FILE), and analyse again.",
+    **dict.fromkeys(
+        ("terms_differ", "invented_as_large"),
+        "Run again with more terms per group: the result depends on the words.",
     ),
-    ("bounded", "Run again in a new folder with narrower bounds on ratings (elicitation.max_pruned_points)."),
-    ("one_term", "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1)."),
-    ("same_stem", "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1)."),
-    ("stems_not_stated", "State the stem of each term (a column stem in groups=FILE), and analyse again."),
-    ("terms_differ", "Run again with more terms per group: the result depends on the words."),
-    ("invented_as_large", "Run again with more terms per group: the result depends on the words."),
-    ("margin_open", _MORE),
-    ("not_corrected", _MORE),
-)
+    **dict.fromkeys(("margin_open", "not_corrected"), STEPS["more_narratives"]),
+}
+"""The next step for each code; of several codes the first one here counts."""
 _STEPS_OF_MEASURES: Final = {
     **dict.fromkeys(("number_mass", "nothing_rated", "constant"), "Use another measure."),
     **dict.fromkeys(("many_missing", "unrated_identity", "missing"), "Find out why texts have no score."),
@@ -141,16 +134,6 @@ class DisparitySentence:
         return least * abs(row.number("percent_of_scale") / row.number("disparity"))
 
 
-def deciding_rows(rows: Iterable[PlacedRow]) -> list[PlacedRow]:
-    """Return the rows that say who gets less: one for each group, in the view that decides.
-
-    ``rows`` are of one outcome, dimension and variant.
-    """
-    heads = [row for row in rows if row["headline"]]
-    view = deciding_view({str(row["view"]) for row in heads})
-    return [row for row in heads if row["view"] == view]
-
-
 def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "rated") -> DisparitySentence:
     """Put in words which groups get less; ``rows`` are of one outcome, dimension and variant.
 
@@ -189,7 +172,7 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
         else Markup("Not shown to be lower or higher for any group")
     )
     # Nothing kept a group from being found: what cannot tell a group from its words is no reason.
-    return DisparitySentence("undecided", words, row, *known, bound=bound, step=_MORE)
+    return DisparitySentence("undecided", words, row, *known, bound=bound, step=STEPS["more_narratives"])
 
 
 def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:
@@ -366,9 +349,20 @@ def limit_in_words(code: str, row: PlacedRow | None = None) -> str:
     return (_REASONS_OF_MEASURES if row is not None and is_of_measure(row) else _REASONS).get(code, code)
 
 
+def limits_in_words(row: PlacedRow) -> str:
+    """Say what limits the answer on a group."""
+    return listed([limit_in_words(code, row) for code in limits_of_row(row)])
+
+
+def farthest_group(rows: Iterable[PlacedRow]) -> PlacedRow | None:
+    """Return the group that lies farthest from the others, of equals the first; None without one."""
+    sizes = [(row, abs(row.number("disparity"))) for row in rows]
+    return max(sizes, key=lambda each: each[1] if math.isfinite(each[1]) else 0.0, default=(None, 0.0))[0]
+
+
 def step_for(codes: Collection[str], *, of_measure: bool = False) -> str:
     """Say what to do about codes of ``limits``; empty if nothing helps."""
-    code, step = next((each for each in _STEPS if each[0] in codes), ("", ""))
+    code, step = next((each for each in _STEPS.items() if each[0] in codes), ("", ""))
     return _STEPS_OF_MEASURES.get(code, step) if of_measure else step
 
 

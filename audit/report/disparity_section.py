@@ -12,9 +12,7 @@ from audit.report.disparities import (
     DISPARITY_MEANING,
     DisparitySentence,
     answer_in_words,
-    deciding_rows,
-    limit_in_words,
-    limits_of_row,
+    limits_in_words,
     who_gets_less,
 )
 from audit.report.effect_size import share_of_response
@@ -22,7 +20,8 @@ from audit.report.numbers import PlacedRow, show
 from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, paragraph, section
 from audit.report.table_layout import IfKnown, Named, ShownColumn, degrees, names, said
-from audit.tables.formatting import fixed, listed, p_value
+from audit.tables.disparity import deciding_rows
+from audit.tables.formatting import fixed, p_value
 
 FIGURE: Final = (
     "How far each group lies below or above the others. Filled marks: lower or higher is shown. Shaded: the margin, if "
@@ -136,7 +135,7 @@ def _tables(
             f"each group against the others, {_VIEWS[view]}: D and what it shows. The corrected p is for all groups",
             group, ShownColumn("answer", answer_in_words, words=True), "disparity", "ci_low", "p_adjusted",
             IfKnown("percent_of_scale"), IfKnown("disparity_sd"), ("share_lower", "lower in"), "n_narratives",
-            speaks_of, ShownColumn("what limits it", _limits, words=True),
+            speaks_of, ShownColumn("what limits it", limits_in_words, words=True),
             of=lowest_first(decided),
         ),
         lay(
@@ -174,7 +173,3 @@ def _of(rows: Sequence[PlacedRow], **values: object) -> list[PlacedRow]:
         for row in rows
         if row["side"] == "experiencer" and all(row[column] == value for column, value in values.items())
     ]
-
-
-def _limits(row: PlacedRow) -> str:
-    return listed([limit_in_words(code, row) for code in limits_of_row(row)])

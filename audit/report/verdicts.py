@@ -52,7 +52,7 @@ REASONS: Final = {
     "not_estimable": "δ cannot be estimated",
 }
 """Codes of what prevents a verdict, in words that follow a colon."""
-_STEPS: Final = {
+STEPS: Final = {
     "nothing": "Nothing: the answer is clear.",
     "more_narratives": "Run again with more narratives.",
     "more_groups": "Run again with at least five groups and two terms each: fewer cannot show a gap between groups.",
@@ -221,7 +221,7 @@ def next_step(row: PlacedRow) -> Markup:
             )
             return words.format(more)
         return Markup("To decide, run again with {}.").format(more)
-    known = _STEPS | _STEPS_OF_MEASURES if is_of_measure(row) else _STEPS
+    known = STEPS | _STEPS_OF_MEASURES if is_of_measure(row) else STEPS
     return Markup("{}").format(known.get(step, ""))
 
 

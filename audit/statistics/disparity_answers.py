@@ -87,7 +87,7 @@ def _gap_of(
         unproven.append(estimated.within.code if isinstance(estimated.within, OneWord) else "one_term")
     elif each.view.against and not isinstance(each.scopes.get(LABELS), GapEstimate):
         unproven.append("any_label")
-    if scope == TERMS and not _is_without(each.without_word, made.delta):
+    if scope == TERMS and not _is_shown(each.without_word, made.delta):
         unproven.append("terms_differ")
     rest = each.without_extreme.get(scope)
     worst = each.at_worst(scope, plan.confidence)
@@ -171,9 +171,9 @@ def _answer(
             against += ("bystander",)
         against += tuple(code for code in gap.unproven if code in _NOT_ITSELF)
         worded = each.scopes.get(WORDINGS)
-        if worded is not None and not _leaves_out_zero(worded, made.delta):
+        if worded is not None and not _is_shown(worded, made.delta):
             limits += ("these_wordings",)
-        if not (each.view.of_rows[0] in BASELINES or _is_without(each.without_perceiver, made.delta)):
+        if not (each.view.of_rows[0] in BASELINES or _is_shown(each.without_perceiver, made.delta)):
             limits += ("one_perceiver",)
         if not (back or against):
             if len(estimated.groups) == 2 and not estimated.view.against:
@@ -213,15 +213,9 @@ def _held_back(plan: DisparityPlan, view: RatedView) -> Iterator[str]:
         yield "beyond_scale"
 
 
-def _is_without(rest: GapEstimate | None, sign: float) -> bool:
-    """Whether a disparity is shown on that side of 0 also without what may have made it alone."""
-    return rest is not None and _leaves_out_zero(rest, sign)
-
-
-def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool:
-    if isinstance(made, NotEstimableError):
-        return False
-    return made.ci_low > 0 if sign > 0 else made.ci_high < 0
+def _is_shown(made: GapEstimate | NotEstimableError | None, sign: float) -> bool:
+    """Whether there is an estimate, and it is shown to lie on that side of 0."""
+    return isinstance(made, GapEstimate) and made.leaves_out_zero(sign)
 
 
 def _supported(gap: DecidedGap, *, alpha: float) -> float:

@@ -61,6 +61,10 @@ class GapEstimate:
             weights=laid(self.weights, 0.0),
         )
 
+    def leaves_out_zero(self, sign: float) -> bool:
+        """Whether the interval lies wholly on the given side of 0; False without an interval."""
+        return bool(self.ci_low > 0 if sign > 0 else self.ci_high < 0)
+
 
 def t_interval(delta: float, se: float, df: float, *, confidence: float) -> tuple[float, float, float]:
     """Return the ends of the t interval and the two-sided p against 0; NaN where ``se`` or ``df`` is.

@@ -224,8 +224,12 @@ def groups_differ_too_much(gap: DecidedGap, margin: float) -> bool:
     among = gap.without or gap.kind == "disparity"
     if isinstance(gap.made, NotEstimableError) or not among or not gap.made.se > 0:
         return False
-    of_groups = max(0.0, gap.made.se**2 - float(np.nan_to_num(narrow_variance(gap.made))))
-    return of_groups * _TO_TELL**2 >= margin**2
+    return further_variance(gap.made) * _TO_TELL**2 >= margin**2
+
+
+def further_variance(made: GapEstimate) -> float:
+    """Return the part of an estimate's variance that narratives do not have: of groups, of words."""
+    return max(0.0, made.se**2 - float(np.nan_to_num(narrow_variance(made))))
 
 
 class _Line:
@@ -429,7 +433,7 @@ class _Line:
         left = margin
         if self.gap.kind == "disparity":
             # What words differ by takes its part of the margin, however many narratives are asked.
-            left = max(0.0, margin**2 - _of_words(of) * _TO_TELL**2) ** 0.5
+            left = max(0.0, margin**2 - further_variance(of) * _TO_TELL**2) ** 0.5
             if not left > 0:
                 return _NAN
         wanted = narratives_to_rule_out(left, sd, power=power, alpha=self.alpha) if sd > 0 else 0
@@ -455,16 +459,10 @@ def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) ->
            == (dimension, variant, kind)]  # fmt: skip
     # Of words, more narratives do not tell more.
     squares = [
-        (each.se**2 - (_of_words(each) if kind == "disparity" else 0.0)) * each.n_narratives
+        (each.se**2 - (further_variance(each) if kind == "disparity" else 0.0)) * each.n_narratives
         for each in own if each is not None and each.se > 0
     ]  # fmt: skip
     return float(np.mean(squares)) ** 0.5 if squares else _NAN
-
-
-def _of_words(estimate: GapEstimate) -> float:
-    """Return the part of a disparity's variance that narratives do not have."""
-    narrow = narrow_variance(estimate)
-    return 0.0 if math.isnan(narrow) else max(0.0, estimate.se**2 - narrow)
 
 
 def _t(estimate: GapEstimate, level: float) -> tuple[float, float]:

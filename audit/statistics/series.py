@@ -56,7 +56,7 @@ from audit.statistics.comparisons import Labelled, combination, over_groups_of_a
 from audit.statistics.deciding_estimate import DecidedGap, Made
 from audit.statistics.estimates import GapEstimate, with_variance
 from audit.statistics.families import adjust_p
-from audit.statistics.margin_tests import narrow_variance
+from audit.statistics.margin_tests import further_variance
 from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import either, plural
 
@@ -189,7 +189,7 @@ def _beside_words(
     narrow: GapEstimate, parts: Sequence[GapEstimate], factors: FloatArray, *, confidence: float
 ) -> GapEstimate:
     """Widen a sum by what words, or groups, differ by anyway in each of its gaps, where they have such a part."""
-    of_words = np.array([max(0.0, each.se**2 - float(np.nan_to_num(narrow_variance(each)))) for each in parts])
+    of_words = np.array([further_variance(each) for each in parts])
     of_words[of_words < 1e-12 * np.array([each.se**2 for each in parts])] = 0.0
     if not of_words.any():
         return narrow
@@ -263,7 +263,7 @@ def _against(line: _GapLine, made: GapEstimate, factors: FloatArray) -> Iterator
             except NotEstimableError:
                 yield code
             else:
-                if not (again.ci_low > 0 if side > 0 else again.ci_high < 0):
+                if not again.leaves_out_zero(side):
                     yield code
 
 

@@ -301,7 +301,7 @@ def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool
         return False
     if not math.isfinite(made.ci_low):
         return made.not_estimable.endswith(SAME) and made.delta * sign > 0
-    return made.ci_low > 0 if sign > 0 else made.ci_high < 0
+    return made.leaves_out_zero(sign)
 
 
 def _other_beyond(gap: DecidedGap, margin: float) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from audit.tables.base import Table, count, flag, in_row_unit, number, percent, probability, share, text, word
 from audit.tables.shared import DF, FAMILY_SIZE, HOLM, KEYS, OUTCOME
 
+RowT = TypeVar("RowT", bound=Mapping[str, Any])
 DISPARITY: Final = Table(
     "disparity",
     "how much higher or lower a group, or a term, is rated than the others, whoever perceives",
@@ -154,3 +155,16 @@ _DECIDING: Final = ("all", "no_persona", "unspecified")
 def deciding_view(views: Collection[str]) -> str:
     """Return the view that answers who gets less: over all perceivers, or, without any, as the model itself; or ''."""
     return next((view for view in _DECIDING if view in views), "")
+
+
+def deciding_rows(rows: Iterable[RowT]) -> list[RowT]:
+    """Return the rows that say who gets less: one for each group, in the view that decides in its place."""
+    heads = [row for row in rows if row["headline"]]
+    views: dict[tuple[Any, ...], set[str]] = {}
+    for row in heads:
+        views.setdefault(_place(row), set()).add(str(row["view"]))
+    return [row for row in heads if row["view"] == deciding_view(views[_place(row)])]
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("outcome", "dimension", "variant"))

@@ -10,14 +10,14 @@ import pytest
 from planted import CASES, Planted, gets_less, grouped, ratings_of
 from test_first_screen import analysis_of
 
-from audit.report.disparities import answer_in_words, deciding_rows, who_gets_less
+from audit.report.disparities import answer_in_words, who_gets_less
 from audit.report.disparity_section import disparity_section, invented_rows
 from audit.report.figures.gallery import draw_figures
 from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
 from audit.report.section import Captioned, Section
 from audit.statistics.controls import Repetition
-from audit.tables.disparity import DISPARITY
+from audit.tables.disparity import DISPARITY, deciding_rows
 from audit.tables.run_of_ratings import TABLES
 from audit.tasks.intensity.page import render_report
 

@@ -25,9 +25,9 @@ DECIDED = ("statistics",)
 REMARKED = ("statistics", "runs", "tasks", "comparing")
 WORDS = {
     "reasons": (verdicts.REASONS, DECIDED),
-    "steps": (verdicts._STEPS, DECIDED),
+    "steps": (verdicts.STEPS, DECIDED),
     "limits of disparities": (disparities._REASONS, DECIDED),
-    "steps of disparities": (dict(disparities._STEPS), DECIDED),
+    "steps of disparities": (disparities._STEPS, DECIDED),
     "views": (disparity_section._VIEWS, DECIDED),
     "scopes": (disparity_section._SCOPES, DECIDED),
     "limits": (sentences.LIMITS, REMARKED),
@@ -61,7 +61,7 @@ def test_no_words_are_of_a_code_that_nothing_gives(kind: str) -> None:
 
 
 def test_every_next_step_of_a_verdict_has_words() -> None:
-    assert {step for _, step in _NEXT} | {"nothing"} == {*verdicts._STEPS}
+    assert {step for _, step in _NEXT} | {"nothing"} == {*verdicts.STEPS}
 
 
 def test_everything_that_can_limit_the_answer_on_a_group_has_words() -> None:
@@ -72,14 +72,14 @@ def test_everything_that_can_limit_the_answer_on_a_group_has_words() -> None:
     assert len(listed) > 12
     assert {*listed, *VOID, *NOT_RULED_OUT} - {"noise_floor"} <= {*disparities._REASONS}
     assert {*disparities._BLOCKING} <= {*disparities._REASONS}
-    assert {code for code, _ in disparities._STEPS} <= {*disparities._REASONS}
+    assert {*disparities._STEPS} <= {*disparities._REASONS}
 
 
 def test_what_a_measure_calls_otherwise_is_a_reason_or_a_step_of_ratings() -> None:
     assert {*verdicts.OF_MEASURES} <= {*verdicts.REASONS}
-    assert {*verdicts._STEPS_OF_MEASURES} <= {*verdicts._STEPS}
+    assert {*verdicts._STEPS_OF_MEASURES} <= {*verdicts.STEPS}
     assert {*disparities._REASONS_OF_MEASURES} == {*disparities._REASONS}
-    assert {*disparities._STEPS_OF_MEASURES} <= {code for code, _ in disparities._STEPS}
+    assert {*disparities._STEPS_OF_MEASURES} <= {*disparities._STEPS}
 
 
 def test_what_runs_may_differ_in_is_a_column_of_their_table_and_has_words_once() -> None:

@@ -54,8 +54,9 @@ class ComparedGroups:
 
 def compared_groups(disparity: pd.DataFrame, *, confidence: float) -> Iterator[ComparedGroups]:
     """Yield what was compared, in the order of the table; ``disparity`` has the columns of ``DISPARITY``."""
-    from audit.report.disparities import deciding_rows, who_gets_less
+    from audit.report.disparities import who_gets_less
     from audit.report.numbers import rows_of
+    from audit.tables.disparity import deciding_rows
 
     heads = [row for row in rows_of(disparity, "disparity") if row["headline"] and not row["invented"]]
     for key in dict.fromkeys((str(row["outcome"]), str(row["dimension"]), str(row["variant"])) for row in heads):

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
-from audit.report.disparities import DISPARITY_MEANING, deciding_rows, who_gets_less
+from audit.report.disparities import DISPARITY_MEANING, who_gets_less
 from audit.report.disparity_section import FIGURE, disparity_section, invented_rows, size_of_disparity
 from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
@@ -28,6 +28,7 @@ from audit.report.sentences import WordedResult, answer
 from audit.report.summary import LESS, SIDE
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
+from audit.tables.disparity import deciding_rows
 from audit.tables.formatting import points
 from audit.tables.shared import OVERALL
 from audit.tasks.intensity import dimension_tables

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from audit.report.disparities import (
     DisparitySentence,
-    deciding_rows,
+    farthest_group,
     is_lower,
     limit_in_words,
     limits_of_row,
@@ -22,6 +22,7 @@ from audit.report.disparities import (
 from audit.report.effect_size import reach_in_sd
 from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_rounded_interval
 from audit.report.verdicts import few
+from audit.tables.disparity import deciding_rows
 from audit.tables.formatting import brief, count, coverage, dimension_title, plural, points, printable
 from audit.tables.replies import ReplyStatus
 from stimuli.words import capital
@@ -58,7 +59,7 @@ class MeasureAnswer:
     @property
     def farthest(self) -> PlacedRow:
         """The row of the group that the answer is about, or else of the one farthest from the others."""
-        return self.said.row or max(self.groups, key=lambda row: _or_zero(abs(row.number("disparity"))))
+        return self.said.row or farthest_group(self.groups) or self.groups[0]
 
     @property
     def differs(self) -> bool:
@@ -79,7 +80,7 @@ class MeasureAnswer:
     def unvaried(self) -> PlacedRow | None:
         """The group that differs most, if it differs alike in every narrative, which leaves nothing to test by."""
         rows = [row for row in self.groups if row["code"] == "no_estimate" and row.number("n_narratives") > 1]
-        row = max(rows, key=lambda each: _or_zero(abs(each.number("disparity"))), default=None)
+        row = farthest_group(rows)
         return row if row is not None and abs(row.number("disparity")) > _DUST else None
 
     @property
@@ -209,10 +210,6 @@ def disparity_lines_of_measures(disparity: pd.DataFrame, measures: pd.DataFrame,
 def head_of_measure(title: str, unit: str) -> Markup:
     """Write a measure's title with its unit beneath, to head a row of a table."""
     return Markup('{}<br><span class="small">{}</span>').format(title, unit)
-
-
-def _or_zero(size: float) -> float:
-    return size if math.isfinite(size) else 0.0
 
 
 def _group(row: PlacedRow) -> Markup:

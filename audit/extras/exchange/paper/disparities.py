@@ -21,7 +21,7 @@ from audit.extras.exchange.paper.table import (
     p_written,
 )
 from audit.extras.exchange.paper.text import Cite, Line, PlainText, Symbol, line, told_names
-from audit.report.disparities import answer_in_words, limit_in_words, limits_of_row
+from audit.report.disparities import answer_in_words, farthest_group, limit_in_words, limits_of_row
 from audit.report.numbers import PlacedRow
 from audit.tables.formatting import count, coverage, dimension_title, error_rate, listed, p_value, unsigned
 from stimuli.words import capital
@@ -86,13 +86,9 @@ def paper_disparity_table(study: Study, number: int) -> ManuscriptTable | None:
 
 def _shown(each: ComparedGroups, rated: bool) -> Sequence[PlacedRow]:
     """Return the groups in the table, the lowest first."""
-    farthest = each.said.row or max(each.rows, key=lambda row: _or_zero(abs(row.number("disparity"))))
+    farthest = each.said.row or farthest_group(each.rows) or each.rows[0]
     found = each.rows if rated else each.said.found or (farthest,)
     return sorted(found, key=lambda row: (math.isnan(row.number("disparity")), row.number("disparity")))
-
-
-def _or_zero(size: float) -> float:
-    return size if math.isfinite(size) else 0.0
 
 
 def _cells(row: PlacedRow, marks: Marks, decimals: int, *, corrected: bool) -> tuple[Line, ...]:
