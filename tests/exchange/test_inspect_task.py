@@ -253,7 +253,7 @@ def test_what_the_task_cannot_ask_ends_in_a_line_that_says_what_to_give(there, a
 def test_the_embedded_model_behind_a_server_gives_our_own_run(
     inspect_eval, audit, tmp_path, tmp_path_factory, child_environment, monkeypatch
 ):
-    """Within the noise of the server itself, which batches what is asked at once in other ways each time."""
+    """Asked one by one: what is asked at once, the server batches in other ways each time."""
     monkeypatch.setenv("TESTS_KEY", KEY)
     of_two = (word.replace("per_emotion=3", "per_emotion=2") for word in ASKED)
     # "The person felt 10 sadness." and its end are 9 tokens; a text of as many as are allowed counts as cut.
@@ -262,16 +262,16 @@ def test_the_embedded_model_behind_a_server_gives_our_own_run(
     log = tmp_path_factory.mktemp("llama") / "log.txt"
     with llama_cpp_server(child_environment, log, key=KEY, starts_within=240) as url:
         server = ("model=llama-cpp", f"model.base_url={url}", "model.path=small", "model.api_key_env=TESTS_KEY")
-        assert audit("run", *server, *noisy, "run_dir=own") == 0
+        assert audit("run", *server, *noisy, "engine.server.concurrency=1", "run_dir=own") == 0
         assert audit("prompts", "model.path=small", *few, "out=p.jsonl") == 0
-        done, written = inspect_eval(tmp_path, url, "-T", "prompts=p.jsonl", model="small")
+        done, written = inspect_eval(tmp_path, url, "-T", "prompts=p.jsonl", "--max-connections", "1", model="small")
     assert done.returncode == 0, done.stdout[-2000:]
     assert audit("report", f"answers={written}", "prompts=p.jsonl", "run_dir=other") == 0
     own, other = (pd.read_parquet(Path(run, "ratings.parquet")) for run in ("own", "other"))
     assert own["response"].str.strip().ne("").all()
     assert own["intensity"].notna().mean() > 0.5
     same = own["response"] == other["response"]
-    assert same.mean() > 0.5  # 0.78 was seen; answers to other prompts agree in 3%
+    assert same.mean() > 0.8
     pd.testing.assert_series_equal(own.loc[same, "intensity"], other.loc[same, "intensity"])
     gaps = [pd.read_csv(Path(run, "tables", "gap.csv")).iloc[0] for run in ("own", "other")]
     assert {gap["estimator"] for gap in gaps} == {"contrast"}
