@@ -98,7 +98,9 @@ def test_a_group_that_is_rated_20_points_lower_whoever_speaks_is_found_and_delta
     assert row["n_labels"] == 4
     assert set(rows.drop("Muslim")["code"]) == {"not_shown"}
     answers = open_run(asked / "lower").answers
-    means = answers[answers["dimension"] == "religion"].groupby(["perceiver_group", "experiencer_group"])["intensity"]
+    means = answers[answers["dimension"] == "religion"].groupby(
+        ["perceiver_group", "experiencer_group"], observed=True
+    )["intensity"]
     of_muslims = means.mean().unstack()["Muslim"]
     assert (of_muslims < means.mean().unstack().drop(columns="Muslim").min(axis=1)).all()  # by everybody
     average = average_of(asked / "lower")
