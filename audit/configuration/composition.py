@@ -62,7 +62,7 @@ class Composed:
             values = OmegaConf.to_container(self._values, resolve=True, throw_on_missing=True)
         except MissingMandatoryValue as error:
             raise ConfigError(
-                f"{error.full_key} must be set: {error.full_key}=VALUE{_meaning(error.full_key)}"
+                f"{error.full_key} must be set: {error.full_key}=VALUE{_meaning(str(error.full_key))}"
             ) from error
         except OmegaConfBaseException as error:
             raise ConfigError(stands_for(str(error), self.overrides) or " ".join(str(error).split())) from error
