@@ -19,8 +19,8 @@ _USAGE: Final = Usage("options", "[GROUP ...]")
 _LONGEST: Final = 60  # most characters shown of a default: a prompt's text may fill a page
 _HELP: Final = """
 Explains the options of `run`, `plan`, `prompts` and `doctor`, with their defaults and choices. GROUP is a group of
-options (statistics), one option (model.dtype), or the start of several names (stimuli.columns). Without GROUP, lists
-all options, then the groups.
+options (statistics), one option (model.dtype), the start of several names (stimuli.columns), or a word to look for
+(margin). Without GROUP, lists all options, then the groups.
 
 To see the values that another choice sets, such as another model card: run ... --cfg job
 """

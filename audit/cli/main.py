@@ -21,6 +21,7 @@ from audit.cli import consolidate, described, init, judge, people, prompts, repo
 from audit.cli.completion import completing
 from audit.cli.terminal.base import FAILED, INTERRUPTED, OK, Command, try_step
 from audit.cli.terminal.printing import PROGRAM, WIDTH, say, speak_any_encoding
+from audit.configuration import peers
 from audit.errors import ConfigError
 from audit.tables.version import __version__
 from stimuli.errors import suggest
@@ -165,8 +166,15 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
 def _dispatch(words: Sequence[str]) -> int:
     flags = ("-h", "--help", "--version")
     name, *rest = words or ["help"]
+    if name == "help" and rest:
+        name, rest = rest[0], ["--help"]
+    elif name == "version":
+        name = "--version"
     if name not in (*flags, "help") and name not in COMMANDS:
-        raise ConfigError(f"{name!r} is not a command; {suggest(name, COMMANDS)}")
+        near = suggest(name, COMMANDS)
+        if name in peers.COMMAND_OF and not near.startswith("did you mean"):
+            near = f"did you mean {peers.COMMAND_OF[name]!r}? {near}"
+        raise ConfigError(f"{name!r} is not a command; {near}")
     parser = _Parser(text=_help, prog=" ".join(PROGRAM))
     parser.add_argument("--version", action="version", version=f"empathy-audit {__version__}")
     commands = parser.add_subparsers()

@@ -30,6 +30,7 @@ from audit.configuration.overrides import (
     stands_for,
     why_unread,
 )
+from audit.configuration.peers import written_here
 
 if TYPE_CHECKING:
     from audit.configuration.schema import AuditConfig
@@ -60,7 +61,9 @@ class Composed:
             _check_no_environment(self._values)
             values = OmegaConf.to_container(self._values, resolve=True, throw_on_missing=True)
         except MissingMandatoryValue as error:
-            raise ConfigError(f"{error.full_key} must be set: {error.full_key}=VALUE") from error
+            raise ConfigError(
+                f"{error.full_key} must be set: {error.full_key}=VALUE{_meaning(str(error.full_key))}"
+            ) from error
         except OmegaConfBaseException as error:
             raise ConfigError(stands_for(str(error), self.overrides) or " ".join(str(error).split())) from error
         assert isinstance(values, dict)
@@ -154,14 +157,14 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
         except (BrokenPipeError, RecursionError) as error:  # Hydra would report the first, and raises the second too
             gone.append(error)
 
-    overrides = arranged(overrides)
+    options = _options()
+    overrides = arranged(overrides, options)
     check_lengths(overrides)
     check_of_hydra(overrides)
     words = _normalise(overrides)
     parser = OverridesParser.create()
     _check_folders(words)
     _check_parsed(words, parser)
-    options = _options()
 
     def parse(word: str) -> Any | None:
         try:
@@ -338,7 +341,8 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
             for value in parsed.sweep_string_iterator() if parsed.is_sweep_override() else [parsed.value()]:
                 own = any(place.joinpath(name, f"{value}.yaml").is_file() for place in _folders(words))
                 if isinstance(value, str) and value not in options.groups[name] and not own:
-                    return f"{name}={value}: unknown choice; {suggest(value, options.groups[name])}"
+                    said = suggest(value, options.groups[name])
+                    return f"{name}={value}: unknown choice; {said}{_uncarded(value) if name == 'model' else ''}"
         if "Could not append" in str(error) and word.startswith("+") and name in options.takes:
             return f"{word}: {name} is already an option; leave out the plus sign: {shlex.quote(word.lstrip('+'))}"
         if parsed.is_delete():
@@ -349,13 +353,31 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
         group, _, choice = key.partition(".")
         if choice in options.groups.get(group, ()):
             return f"{key}: unknown option; did you mean {group}={choice}?"
-        return f"{key}: unknown option; {_near_option(key)}see python -m audit options"
+        given = next((word.partition("=")[2] for word in words if word.lstrip("+").startswith(f"{key}=")), "")
+        return f"{key}: unknown option; {_near_option(key, given)}see python -m audit options"
     if (said := stands_for(str(error), words)) or not lines:
         return said
     merged = next((word for word in words if lines[0] == f"Error merging override {word}"), None)
     if merged is not None:
         return f"{merged}: its value has the wrong type; python -m audit options lists every option and its values"
     return " ".join(lines)
+
+
+def _meaning(key: str) -> str:
+    """Return an option's meaning in brackets; empty if the name is one that the user chose."""
+    from audit.configuration.options import option_rows
+
+    meaning = next((row.meaning for row in option_rows() if row.name == key), "")
+    return f" ({meaning})" if meaning else ""
+
+
+def _uncarded(model: str) -> str:
+    """Say how a model without a card is given."""
+    if "/" in model or Path(model).exists():
+        return f"a model without a card: {shlex.quote(f'model.path={model}')}; "
+    return (
+        f"a model without a card: model.path=OWNER/NAME, behind an API: model=openai model.path={shlex.quote(model)}; "
+    )
 
 
 def _unknown_key(lines: Sequence[str]) -> str | None:
@@ -368,7 +390,7 @@ def _unknown_key(lines: Sequence[str]) -> str | None:
     return None
 
 
-def _near_option(key: str) -> str:
+def _near_option(key: str, value: str) -> str:
     from audit.configuration.schema import option_names
 
     names = option_names()
@@ -380,4 +402,4 @@ def _near_option(key: str) -> str:
                 f"some have it, write ++{key}=VALUE; "
             )
         return f"{of} is null in this choice; choose another one, or give all of its values; "
-    return did_you_mean(key, names)
+    return written_here(key, value) or did_you_mean(key, names)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_
 
 from audit.configuration.packaged import PackagedFile, read_packaged
 from audit.configuration.packaged import conf_folder as conf_folder
+from audit.configuration.peers import option_here
 from audit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ RUN: Final = "run"  # the heading of options that belong to no group, such as `s
 _GIVEN: Final = "???"  # Hydra's mark for a value that must be given
 _BY_CHOICE: Final = "..."  # marks a value that differs by choice; the schema's default is shown if there is one
 _FEW: Final = 4
+_SEARCHED: Final = 4  # letters of a word that is looked for in names and meanings
 _SHORT: Final = 30  # up to 4 choices are listed with their values if no value is longer than this
 _OR_NULL: Final = ", or null"
 _PRESETS: Final = "experiment"  # the group whose choices set options of other groups and has no options itself
@@ -93,7 +96,9 @@ def group_rows() -> tuple[GroupRow, ...]:
 
 
 def option_rows(group: str | None = None) -> tuple[OptionRow, ...]:
-    """List all options of a run, or those of a group, an option, or the beginning of names, in the schema's order.
+    """List all options of a run, or those of a group, an option, the beginning of names or a word, in schema order.
+
+    A word is the end of names (``margin``), another tool's name (``limit``), or part of names or meanings.
 
     Examples
     --------
@@ -107,8 +112,24 @@ def option_rows(group: str | None = None) -> tuple[OptionRow, ...]:
     asked = group.rstrip("=.")
     chosen = tuple(row for row in rows if asked in (row.group, row.name) or row.name.startswith(f"{asked}."))
     if not chosen and asked not in _usual():
+        chosen = _found(asked.lower())
+    if not chosen and asked not in _usual():
         raise ConfigError(f"{group}: unknown group or option; {_nearest(asked)}")
     return chosen
+
+
+def _found(word: str) -> tuple[OptionRow, ...]:
+    """Find the options that a word means: by ends of names, other tools' names, parts of names, or meanings."""
+    if len(word) < _SEARCHED:
+        return ()
+    ways: tuple[Callable[[OptionRow], bool], ...] = (
+        lambda row: row.name.endswith(f".{word}"),
+        lambda row: row.name == option_here(word),
+        lambda row: word in re.split(r"[._]", row.name),
+        lambda row: re.search(rf"\b{re.escape(word)}", row.meaning, re.IGNORECASE) is not None,
+    )
+    found = (tuple(filter(way, _rows())) for way in ways)
+    return next(filter(None, found), ())
 
 
 def _nearest(asked: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from audit.configuration.peers import written_here
 from audit.errors import ConfigError
 from stimuli.errors import suggest
 
@@ -62,8 +63,18 @@ class Options:
         return self.takes.get(name.lstrip("+~"), frozenset())
 
     def near(self, name: str) -> str:
-        """Suggest the option or group that a name resembles; empty if there is none."""
-        return did_you_mean(name, [*self.groups, *self.takes])
+        """Suggest the option or group that a name means or resembles; empty if there is none."""
+        return written_here(name) or did_you_mean(name, [*self.groups, *self.takes])
+
+    def of_flag(self, flag: str, value: str) -> str:
+        """Say how a flag is written as an option; empty if none is meant."""
+        name = flag.lstrip("-").replace("-", "_")
+        if name == "model" and value and value not in self.groups[name]:
+            name = "model.path"
+        if name in self.groups or name in self.takes:
+            return f"options are written without dashes: {name}={shlex.quote(value) if value else 'VALUE'}"
+        written = written_here(name, value)
+        return f"{written}options are written KEY=VALUE" if written else ""
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
@@ -73,7 +84,7 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
     return f"did you mean {' or '.join(map(repr, near[:_FEW]))}? " if near else ""
 
 
-def arranged(words: Sequence[str]) -> list[str]:
+def arranged(words: Sequence[str], options: Options) -> list[str]:
     """Bring flags to their long form, each in one word with its value; refuse what cannot be used."""
     made: list[str] = []
     left = list(words)
@@ -100,11 +111,16 @@ def arranged(words: Sequence[str]) -> list[str]:
             )
         elif given == "--":
             raise ConfigError("--: it is not needed; leave it out")
+        elif meant := options.of_flag(given, value if sign or not left else left[0]):
+            raise ConfigError(f"{word}: unknown flag; {meant}")
         elif sign and (name := given.lstrip("-")) and _NAME.fullmatch(name):
             plain = shlex.quote(f"{name}={value}")
             raise ConfigError(f"{word}: unknown flag; options are written without dashes: {plain}")
         else:
-            raise ConfigError(f"{word}: unknown flag; {suggest(given, _FLAGS)}; options are written KEY=VALUE")
+            hint = f"{suggest(given, _FLAGS)}; "
+            if hint.startswith("there are"):
+                hint = options.near(given.lstrip("-")) or hint
+            raise ConfigError(f"{word}: unknown flag; {hint}options are written KEY=VALUE")
     names = [word.partition("=")[0] for word in made if word.startswith("-")]
     short = {flag: "-m" if flag == "--multirun" else flag for flag in names}
     if {"--cfg", "--multirun"} <= short.keys():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from audit.cli.terminal.printing import PROGRAM, WIDTH, command_line
+from audit.configuration.peers import option_here
 from audit.errors import ConfigError
 from stimuli.errors import suggest
 
@@ -71,14 +72,15 @@ class Usage:
         names = [*self.names, *(_settings() if self.settings else ())]
         places: list[str] = []
         texts: dict[str, str] = {}
-        for word in words:
+        for place, word in enumerate(words):
             name, sign, text = word.partition("=")
             if not word:
                 raise ConfigError(f"{self.command} got an empty argument; a shell variable may be unset")
             if word.startswith("-"):
-                bare = word.lstrip("-")
-                meant = bool(sign) and bare.partition("=")[0] in names
-                hint = f"options are written without dashes: {shlex.quote(bare)}; " if meant else ""
+                value = text if sign else next(iter(words[place + 1 : place + 2]), "")
+                meant = self._named(name.lstrip("-").replace("-", "_"), names)
+                typed = f"{meant}={value or 'VALUE'}"
+                hint = f"options are written without dashes: {shlex.quote(typed)}; " if meant else ""
                 raise ConfigError(f"{self.command} has no flag {word}; {hint}{see(self.command)}")
             if not sign or os.path.isdir(word) or (name not in names and os.path.isfile(word)):
                 places.append(word)
@@ -86,14 +88,20 @@ class Usage:
                 near, there, known = suggest(name, names).partition("there are: ")
                 hint = f"{near}{see(self.command)}" if near else f"{there}{known}"
                 bare = name.removeprefix(SETTING)
-                if f"{SETTING}{name}" in names or (bare != name and bare in names):
-                    hint = f"did you mean {f'{SETTING}{word}' if bare == name else word.removeprefix(SETTING)}?"
+                if (meant := self._named(bare, names)) and meant != name:
+                    hint = f"did you mean {shlex.quote(f'{meant}={text}')}?"
                 raise ConfigError(f"{name}: {self.command} does not take this option; {hint.rstrip()}")
             elif name in texts:
                 raise ConfigError(f"{name} is given twice, as {texts[name]!r} and {text!r}; keep one")
             else:
                 texts[name] = text
         return Given(self.command, tuple(places), texts)
+
+    @staticmethod
+    def _named(bare: str, names: Sequence[str]) -> str:
+        """Return the option, of those named, that a name means, here or in another tool; empty if there is none."""
+        here = (option_here(bare) or bare).removeprefix(SETTING)
+        return next((each for each in (bare, f"{SETTING}{bare}", here, f"{SETTING}{here}") if each in names), "")
 
 
 @dataclass(frozen=True)
