@@ -472,7 +472,7 @@ def check_exports(run: Path, rows) -> None:
     listed, less = (dict(re.findall(r"^- \*\*(\S+) \(.*?\):\*\* (.*)$", part, re.M)) for part in answers[::2])
     assert set(listed) == set(rows)
     for name, text in listed.items():
-        told = text.replace("\\", "").partition(" To decide:")[0]
+        told = text.replace("\\", "").partition(" Next:")[0]
         check_words(told.partition(" δ = ")[0].partition(" Any average gap")[0], rows[name])
     study = _study(collected)
     check_groups(collected, less, study)

@@ -249,9 +249,11 @@ def _show_gaps(comparison: Comparison) -> None:
 def _show_series(comparison: Comparison) -> None:
     if comparison.series.empty:
         return
+    from audit.comparing.series_page import trend_in_words
+
     level = coverage(comparison.confidence)
     head = ("trend of", "dimension", f"points for a {comparison.series['per'].iloc[0]}", f"{level} interval")
-    lines = [(*head, "corrected p", "it")]
+    lines = [(*head, "corrected p", "what it shows")]
     for row in comparison.series.to_dict("records"):
         known = row["se"] == row["se"]
         lines.append(
@@ -261,7 +263,7 @@ def _show_series(comparison: Comparison) -> None:
                 points(row["estimate"]) if known else "none",
                 interval(row["ci_low"], row["ci_high"]) if known else "none",
                 bare_p(row["p_adjusted"]),
-                " ".join(filter(None, (row["code"].replace("_", " "), row["size"] and f"({row['size']})"))),
+                trend_in_words(row),
             )
         )
     print_table(lines)

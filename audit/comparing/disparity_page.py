@@ -70,12 +70,13 @@ class DimensionAnswers:
     @property
     def farthest(self) -> Markup:
         """The group that lies farthest from the others in any run, of those that are shown to."""
-        known = [(run, said) for run, said in self.by_run.items() if said.found and said.row is not None]
+        known = [(run, said, said.row) for run, said in self.by_run.items() if said.found and said.row is not None]
         if not known:
             return Markup("")
-        run, said = max(known, key=lambda each: abs(each[1].row.number("disparity")) if each[1].row else 0.0)
-        unit = " points" if said.row is not None and said.row["unit"] == "points" else ""
-        return Markup("D: {}{} ({}), in <bdi>{}</bdi>").format(said.number, unit, said.spread, brief(run))
+        run, said, row = max(known, key=lambda each: abs(each[2].number("disparity")))
+        return Markup("D of <bdi>{}</bdi>: {} {} ({}), in <bdi>{}</bdi>").format(
+            brief(str(row["group"])), said.number, row["unit"], said.interval, brief(run)
+        )
 
     def short(self) -> ShortAnswer:
         """Return the answer for the first screen."""
@@ -163,7 +164,8 @@ def _of_dimension(results: Results, own: DimensionAnswers) -> Section | None:
         results.table(
             "disparity", f"Who gets less in each run, {own.title}",
             names("run", "run"), _said("who gets less", own, lambda said: said.words),
-            _said("D", own, lambda said: said.number, words=False), _said("of", own, lambda said: said.spread),
+            _said("D, points", own, lambda said: said.number, words=False),
+            _said("interval", own, lambda said: said.spread),
             _said("p", own, lambda said: said.facts), _said("size", own, lambda said: said.size),
             rows=list(first.values()),
         ),
@@ -174,7 +176,7 @@ def _of_dimension(results: Results, own: DimensionAnswers) -> Section | None:
             results.table(
                 "disparity", f"Each group against the others, {own.title}",
                 names("group", "group"), names("run", "run"), ShownColumn("answer", answer_in_words, words=True),
-                ("disparity", "D"), "ci_low", "p_adjusted", ("percent_of_scale", "% of scale"),
+                "disparity", "ci_low", "p_adjusted", "percent_of_scale",
                 ("share_lower", "lower in"), "n_narratives",
                 ShownColumn("what limits it", limits_in_words, words=True), "note",
                 rows=sorted(own.rows, key=lambda row: str(row["group"])),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -109,7 +109,7 @@ def _speaks_of(row: PlacedRow) -> str:
     )
 
 
-def _why(row: PlacedRow) -> str:
+def _why(row: Mapping[str, Any]) -> str:
     codes = filter(None, str(row["limits"]).split("; ")) if isinstance(row["limits"], str) else ()
     return listed([_LIMITS.get(code) or limit_in_words(code) for code in codes])
 
@@ -175,7 +175,13 @@ def _of_dimension(dimension: str, per: str, results: Results) -> Section | None:
     )  # fmt: skip
 
 
-def _shown(row: PlacedRow) -> str:
+def trend_in_words(row: Mapping[str, Any]) -> str:
+    """Say what a trend shows; if nothing, what limits it."""
+    why = "" if row["code"] in _FOUND else _why(row)
+    return f"{_shown(row)}: {why}" if why else _shown(row)
+
+
+def _shown(row: Mapping[str, Any]) -> str:
     code = str(row["code"])
     return code + _SIZES[str(row.get("size") or "")] if code in _FOUND else _CODES[code]
 

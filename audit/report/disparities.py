@@ -15,7 +15,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
-from audit.report.verdicts import OF_MEASURES, REASONS, STEPS, is_of_measure
+from audit.report.verdicts import OF_MEASURES, REASONS, STEPS, is_of_measure, narratives_needed
 from audit.tables.disparity import deciding_rows
 from audit.tables.formatting import (
     bare_p,
@@ -117,12 +117,18 @@ class DisparitySentence:
     words: Markup
     row: PlacedRow | None = None  # of the group that the number is of: the one farthest from the others
     number: Markup = _NOTHING
-    spread: Markup = _NOTHING  # the group and its interval
+    of_which: Markup = _NOTHING  # whose number it is; empty if the words name this group alone
+    interval: Markup = _NOTHING
     facts: Markup = _NOTHING  # its p
     size: Markup = _NOTHING  # in percent of the scale, and of how many narratives
     bound: Markup = _NOTHING  # how small any difference is
     step: str = ""  # what to do next; empty if the answer is clear
     found: tuple[PlacedRow, ...] = ()  # the groups that are shown to be lower or higher
+
+    @property
+    def spread(self) -> Markup:
+        """The interval, and whose it is unless the words say so."""
+        return Markup("; ").join(filter(None, (self.of_which, self.interval)))
 
     @property
     def weight(self) -> float:
@@ -146,7 +152,8 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
     codes = {str(row["code"]) for row in heads}
     far = sorted(heads, key=lambda row: -_size(row))
     row = far[0]
-    known = _told_of(row, confidence=confidence, n_groups=len(heads))
+    # Of groups that were not found to differ one is the farthest by chance: naming it would suggest a finding.
+    known = _told_of(row, Markup(f"the farthest of {len(heads)} groups"), confidence=confidence)
     found = tuple(each for each in far if each["code"] in _FOUND)
     if found:
         return _of_found(found, confidence=confidence, of=of)
@@ -172,7 +179,9 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
         else Markup("Not shown to be lower or higher for any group")
     )
     # Nothing kept a group from being found: what cannot tell a group from its words is no reason.
-    return DisparitySentence("undecided", words, row, *known, bound=bound, step=STEPS["more_narratives"])
+    # Without a margin, more narratives alone could never rule a difference out.
+    step = STEPS["more_narratives" if is_of_measure(row) else "margin"]
+    return DisparitySentence("undecided", words, row, *known, bound=bound, step=step)
 
 
 def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:
@@ -191,7 +200,7 @@ def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[s
             said += f" {number.striptags()}."
         yield said
         if found.step:
-            yield f"  next: {found.step}"
+            yield f"  next: {Markup(found.step).striptags()}"
 
 
 def is_lower(row: PlacedRow) -> bool:
@@ -238,28 +247,23 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
         words += Markup("; not shown without one of these personas")
     first = next((each for each in found if is_lower(each)), found[0])
     kind = "within" if sizes == {"smaller"} else "gap"
-    return DisparitySentence(
-        kind, words, first, *_told_of(first, confidence=confidence), step=_step(found), found=tuple(found)
-    )
+    known = _told_of(first, _names([first]) if len(found) > 1 else Markup(""), confidence=confidence)
+    return DisparitySentence(kind, words, first, *known, step=_step(found), found=tuple(found))
 
 
-def _told_of(row: PlacedRow, *, confidence: float, n_groups: int = 0) -> tuple[Markup, Markup, Markup, Markup]:
-    """Return number, interval, p and size of one group; with ``n_groups`` without its name.
-
-    Of groups that were not found to differ one is the farthest by chance: naming it would suggest a finding.
-    """
+def _told_of(row: PlacedRow, of_which: Markup, *, confidence: float) -> tuple[Markup, Markup, Markup, Markup, Markup]:
+    """Return number, whose it is, interval, p and size of one group; all empty without an interval."""
     if not math.isfinite(row.number("ci_low")):
-        return Markup(""), Markup(""), Markup(""), Markup("")
+        return _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING
     rated = row["unit"] == "points"
     number = show_gap(row, "disparity") if rated else show(row, "disparity", rounded(row))
-    spread = Markup("{}; {} interval {}").format(
-        f"the farthest of {n_groups} groups" if n_groups else Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))),
-        coverage(confidence), show_interval(row) if rated else show_rounded_interval(row),
-    )  # fmt: skip
+    interval = Markup("{} interval {}").format(
+        coverage(confidence), show_interval(row) if rated else show_rounded_interval(row)
+    )
     facts = Markup("{}, corrected for {} tests: {}").format(
         show(row, "p", p_value), show(row, "family_size", count), show(row, "p_adjusted", bare_p)
     )
-    return number, spread, facts, size_of(row)
+    return number, of_which, interval, facts, size_of(row)
 
 
 def size_of(row: PlacedRow) -> Markup:
@@ -367,4 +371,7 @@ def step_for(codes: Collection[str], *, of_measure: bool = False) -> str:
 
 
 def _step(rows: Sequence[PlacedRow]) -> str:
-    return step_for(_telling(rows), of_measure=is_of_measure(rows[0]))
+    step = step_for(_telling(rows), of_measure=is_of_measure(rows[0]))
+    most = max(rows, key=lambda row: row.number("n_needed") if math.isfinite(row.number("n_needed")) else 0.0)
+    more = narratives_needed(most)
+    return Markup("To decide, run again with {}.").format(more) if more and step == STEPS["more_narratives"] else step

@@ -25,7 +25,7 @@ from audit.tables.formatting import fixed, p_value
 
 FIGURE: Final = (
     "How far each group lies below or above the others. Filled marks: lower or higher is shown. Shaded: the margin, if "
-    "one was set. Beneath a line, if they were asked about: invented groups, which show what labels differ by."
+    "one was set. Beneath the line: invented groups, if they were asked about."
 )
 _VIEWS: Final = {
     "all": "over all perceivers",
@@ -33,12 +33,18 @@ _VIEWS: Final = {
     "no_persona": "without a persona",
     "baseline": "against “a person”",
 }
+_VIEWS_OF_PERSONAS: Final = {
+    "all": "over all experiencers",
+    "no_persona": "against no persona",
+    "baseline": "against the persona “a person”",
+}
 _SCOPES: Final = {
     "narratives": "these words",
     "narratives_and_terms": "any such terms",
     "narratives_and_labels": "beyond what labels differ by",
     "narratives_and_wordings": "any such wordings of the prompt",
 }
+_CUES: Final = {"name": "first name", "earlier_turn": "label, in an earlier turn"}
 _COLUMNS: Final = "disparity", "ci_low", "p", "p_adjusted"
 
 
@@ -68,7 +74,8 @@ def disparity_section(
         Paragraph(found.words + Markup("."), "lead"),
         paragraph(_number(found, own)),
         paragraph(Markup(" ").join(filter(None, (found.bound, found.step))), "small"),
-        None if measure else Paragraph(DISPARITY_MEANING, "small"),  # of measures it stands once
+        # Of measures it stands once; and without personas nothing is removed that δ would leave out.
+        Paragraph(DISPARITY_MEANING, "small") if deciding_rows(rows)[0]["view"] == "all" and not measure else None,
         figure,
         section(
             "The groups, their terms, and other views", paragraph(_tested(rows), "small"),
@@ -129,7 +136,10 @@ def _tables(
 
     group = names("group", "member")
     speaks_of, in_view = said("scope", "speaks of", _SCOPES), said("view", "view", _VIEWS)
-    others = [row for row in _of(rows, level="group") if not row["headline"] or row["view"] != view]
+    others = [
+        row for row in _of(rows, level="group")
+        if (not row["headline"] or row["view"] != view) and (row["scope"] == "narratives" or _is_known(row))
+    ]  # fmt: skip
     return [
         lay(
             f"each group against the others, {_VIEWS[view]}: D and what it shows. The corrected p is for all groups",
@@ -146,10 +156,17 @@ def _tables(
             of=_of(rows, level="term", view=view),
         ),
         lay(
+            f"each group by how its terms tell it, against the others told so, {_VIEWS[view]}. p is corrected for all "
+            "rows",
+            names("group", "group"), said("member", "told by", _CUES), *_COLUMNS, ("share_lower", "lower in"),
+            "n_narratives", "note",
+            of=lowest_first(_of(rows, level="cue", view=view)),
+        ),
+        lay(
             f"invented groups against each other, {_VIEWS[view]}: the model can know nothing of them, so this is what "
             "labels differ by",
             group, *_COLUMNS, ("share_lower", "lower in"), "n_narratives", "note",
-            of=lowest_first(_of(invented, level="group", view=view)),
+            of=lowest_first(_of(invented, level="group", view=view, scope="narratives")),
         ),
         lay(
             "the same groups in other views, and with intervals for other words. Without an answer: only the first "
@@ -159,11 +176,15 @@ def _tables(
         ),
         lay(
             "perceivers: which persona gives less to everybody. No verdict is made of this",
-            names("persona", "member"), in_view, *_COLUMNS, "n_narratives", "note",
+            names("persona", "member"), said("view", "view", _VIEWS_OF_PERSONAS), *_COLUMNS, "n_narratives", "note",
             of=lowest_first([row for row in rows if row["side"] == "perceiver" and row["level"] == "group"
                              and row["scope"] == "narratives"]),
         ),
     ]  # fmt: skip
+
+
+def _is_known(row: PlacedRow) -> bool:
+    return math.isfinite(row.number("disparity"))
 
 
 def _of(rows: Sequence[PlacedRow], **values: object) -> list[PlacedRow]:

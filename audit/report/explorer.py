@@ -36,6 +36,7 @@ _NO_INTERACTIONS: Final = (
     "The heatmaps first show means. These include how high each perceiver rates everyone and how high everyone rates "
     "each experiencer; δ does not. What δ is made of can be shown only if every pair has a mean."
 )
+_NO_PERCEIVERS: Final = "The heatmaps first show means. No group is the model's own, so there is no δ."
 _SEQUENTIAL: Final = (("#f7fafd", "#bcd7ee", "#62a2d4"), ("#20262e", "#23496b", "#2f6ea5"))
 _DIVERGING: Final = (("#5b9fd6", "#f8f8f8", "#ee9a4d"), ("#2f6ea5", "#26272b", "#96541b"))
 _LEAST_SHARE: Final = 0.1
@@ -167,7 +168,11 @@ def explore(
     return Explorer(
         heatmaps=heatmaps,
         views=views if complete else tuple(sorted(views, key=lambda view: view.name != "mean")),
-        opens_on=_WITHOUT_LEVELS if complete else _NO_INTERACTIONS,
+        opens_on=_WITHOUT_LEVELS
+        if complete
+        else _NO_INTERACTIONS
+        if cells["in_group"].notna().any()
+        else _NO_PERCEIVERS,
         sample=sample_sentence(ratings, held, seed=seed),
         no_prompts="" if asked is not None else f"This file does not contain prompts and narratives: {no_prompts}.",
         has_narratives="narratives" in tables,

@@ -37,7 +37,7 @@ _OF_ROW: Final = "the row's unit"
 _RATINGS: Final = "intensity"  # the outcome of ratings; numbers of others are rounded by their interval
 _HEADS: Final = {
     "delta": "δ, points",
-    "disparity": "D",
+    "disparity": "D, points",
     "n_answers": "ratings",
     "delta_sd": "δ in SD",
     "disparity_sd": "D in SD",
@@ -57,7 +57,8 @@ _HEADS: Final = {
     "narrative_id": "narrative",
 }
 """Headings of columns whose names are unclear."""
-_OF_MEASURES: Final = {"delta": "δ", "n_answers": "replies"}  # headings in tables of measures, if they are others
+_OF_MEASURES: Final = {"delta": "δ", "disparity": "D", "n_answers": "replies"}
+"""Headings in tables of measures, if they are others."""
 _SIZES: Final = frozenset({"mean", "sd", "se", "raw", "score", "default", "evoked", "least", "statistic"})
 """First words of the names of numbers that are written without a plus: they are no differences."""
 

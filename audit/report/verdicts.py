@@ -210,11 +210,8 @@ def is_of_measure(row: Mapping[str, object]) -> bool:
 
 def next_step(row: PlacedRow) -> Markup:
     """Say what to do next."""
-    step, needed = str(row["next_step"]), row.number("n_needed")
-    if step in ("more_narratives", "margin") and math.isfinite(needed):
-        more = Markup("at least {} narratives (this run has {})").format(
-            show(row, "n_needed", count), show(row, "n_narratives", count)
-        )
+    step, more = str(row["next_step"]), narratives_needed(row)
+    if step in ("more_narratives", "margin") and more:
         if step == "margin":
             words = Markup(
                 "Set the largest gap that is too small to matter (statistics.margin=POINTS), or run again with {}."
@@ -223,6 +220,15 @@ def next_step(row: PlacedRow) -> Markup:
         return Markup("To decide, run again with {}.").format(more)
     known = STEPS | _STEPS_OF_MEASURES if is_of_measure(row) else STEPS
     return Markup("{}").format(known.get(step, ""))
+
+
+def narratives_needed(row: PlacedRow) -> Markup:
+    """Say how many narratives would decide; empty if that is not known."""
+    if not math.isfinite(row.number("n_needed")):
+        return Markup("")
+    return Markup("at least {} narratives (this run has {})").format(
+        show(row, "n_needed", count), show(row, "n_narratives", count)
+    )
 
 
 def verdict_lines(verdicts: pd.DataFrame) -> Iterator[str]:

@@ -304,7 +304,7 @@ def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit,
     assert told["prompt"]["sha256"] in found["Method"]
     assert f"| command | {told['command']} |" in plain(found["Method"])
     answer = (
-        "- **religion (origin):** No verdict: the ratings do not match the story. To decide: Change the "
+        "- **religion (origin):** No verdict: the ratings do not match the story. Next: Change the "
         "prompt (prompt=) or how ratings are obtained (elicitation=)."
     )
     assert re.findall("^[#-].*", plain(found["Verdicts"]), re.MULTILINE) == [

@@ -75,7 +75,7 @@ def test_the_first_screen_counts_who_gets_less_and_names_what_differs(folder):
         "identity: who gets less? 1 × Red is rated lower than the others, whoever speaks · 1 × no group is shown "
         "to be rated lower or higher than the others" in page
     )
-    assert re.search(r"D: −(19|20)\.\d+ points \(Red; 95% interval .* in model A", page)
+    assert re.search(r"D of Red: −(19|20)\.\d+ points \(95% interval .* in model A", page)
     assert re.search(r"Between runs: Red: D lower in model A than in model B by (19|20)\.\d+ points, p < \.001", page)
     assert NONE_LESS in page
     assert "identity 2 × undecided δ:" in page  # and of δ nothing changed

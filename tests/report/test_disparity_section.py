@@ -7,6 +7,7 @@ from functools import cache
 
 import pandas as pd
 import pytest
+from markupsafe import Markup
 from planted import CASES, Planted, gets_less, grouped, ratings_of
 from test_first_screen import analysis_of
 
@@ -53,7 +54,7 @@ def folded(section: Section) -> list[Captioned]:
 def test_the_group_that_gets_less_stands_first_with_its_number_and_its_share_of_the_response() -> None:
     first, number, *_ = paragraphs(section_of(results_of("less-for-one", response="follows")))
     assert first == "Birch is rated lower than the others, whoever speaks, by more than 2.00 points."
-    assert re.search(r"D = −(19|20)\.\d\d points \(Birch; 95% interval", number)
+    assert re.search(r"D = −(19|20)\.\d\d points \(95% interval", number)
     assert re.search(r"(49|50)\.\d\d?% of the model’s response to the story", number)  # 20 of 40 points
     assert "lower in 100% of 60 narratives" in number
 
@@ -105,6 +106,7 @@ def test_invented_groups_are_dimensions_of_their_own_and_stand_beside_the_others
     of_invented = [each for each in folded(made) if "invented groups against each other" in each.caption]
     [table] = of_invented
     assert ">Toskit<" in table.content.rows[0][0]  # type: ignore[union-attr]
+    assert len(table.content.rows) == 3  # type: ignore[union-attr]
     assert "answer" not in table.content.head  # type: ignore[union-attr]
     assert len(folded(made)) == len(folded(section_of(results_of("less-for-one")))) + 1
     figure = draw_figures(analysis.tables, low=0, high=100, confidence=0.95)["disparity-identity-outside"]
@@ -153,3 +155,29 @@ def test_a_table_of_an_earlier_version_is_read_with_what_it_lacks_and_worded() -
     old = DISPARITY.renamed(table.drop(columns=["margin", "size", "n_needed"]))
     assert set(old) == set(DISPARITY)
     assert who_gets_less(rows_of(old, "disparity"), confidence=0.95).words == now.words
+
+
+def test_how_each_cue_tells_a_group_is_shown_and_personas_are_compared_over_experiencers() -> None:
+    results = results_of("less-for-one")
+    table = results.tables["disparity"]
+    of_groups = table[(table["level"] == "group") & (table["side"] == "experiencer") & (table["scope"] == "narratives")]
+    cues = of_groups[of_groups["view"] == "all"].assign(level="cue", member="earlier_turn", headline=False)
+    tables = {**results.tables, "disparity": pd.concat([table, cues], ignore_index=True)}
+    shown = folded(section_of(Results(tables, TABLES, 0.95).of(KEY, "identity")))
+    [by_cue] = [each for each in shown if "told by" in each.content.head]  # type: ignore[union-attr]
+    assert len(by_cue.content.rows) == len(cues) == 5  # type: ignore[union-attr]
+    assert by_cue.content.rows[0][1] == "label, in an earlier turn"  # type: ignore[union-attr]
+    assert len(shown) == len(folded(section_of(results))) + 1  # without cues there is no such table
+    [personas] = [each for each in shown if each.content.head[0] == "persona"]  # type: ignore[union-attr]
+    assert not any("perceivers" in cell for row in personas.content.rows for cell in row[1:])  # type: ignore[union-attr]
+
+
+def test_the_next_step_of_an_open_answer_is_one_that_could_close_it() -> None:
+    """Without a margin no number of narratives rules a difference out; with one, the page says how many would."""
+    said = who_gets_less(decided(gets_less(0.0, margin=None)), confidence=0.95)
+    assert (said.kind, "statistics.margin" in said.step) == ("undecided", True)
+    rows = decided(gets_less(0.0, margin=2.0))
+    said = who_gets_less(rows, confidence=0.95)
+    needed = max(row["n_needed"] for row in rows if row["n_needed"] > 0)
+    assert said.kind == "undecided"
+    assert f"at least {needed:,.0f} narratives" in Markup(said.step).striptags()

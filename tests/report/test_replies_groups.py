@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import Markup
 from test_replies_controls import FIVE, INVENTED, ONE
 from test_replies_page import replies_of
 
@@ -181,7 +182,8 @@ def test_a_group_that_gets_no_reply_at_all_is_told() -> None:
     made = made_of({"length": nothing}, silent=lambda table: to("Muslim", 1.0)(table) > 0)
     assert made.found == {}
     [refused] = made.groups.unvaried
-    assert (refused.name, refused.unvaried["group"], refused.unvaried["disparity"]) == ("refused", "Muslim", 1.0)
+    assert (refused.name, refused.unvaried["group"]) == ("refused", "Muslim")
+    assert refused.unvaried["disparity"] == pytest.approx(1.0)
     assert made.groups.in_short("95%")
     assert {row["code"] for row in made.answer("length").groups} == {"undecided"}
     assert made.limits("length") >= {"unrated_identity"}
@@ -242,7 +244,8 @@ def test_names_of_anybody_s_are_words_and_no_markup() -> None:
 def test_the_terminal_says_what_the_page_says() -> None:
     made = made_of({"length": to("Muslim", -19.0), "other": nothing})
     first, *found = disparity_lines_of_measures(made.disparity, made.measures, confidence=0.95)
-    assert made.groups.words in first
+    assert Markup(made.groups.words).striptags() in first
+    assert "Muslim" in first
     assert len(found) == 1
     assert found[0].strip().startswith("Measure length: ")
     for part in ("Muslim", "−19.", "words", "SD"):

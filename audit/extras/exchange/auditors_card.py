@@ -213,7 +213,7 @@ def _of_gaps(collected: Collected) -> Iterator[str]:
             small.striptags(),
             f"δ = {show_gap(row).striptags()} points ({coverage(collected.manifest.statistics.confidence)} interval "
             f"{show_interval(row).striptags()})." if known else "",
-            f"To decide: {Markup(found.step).striptags()}",
+            f"Next: {Markup(found.step).striptags()}",
         ]  # fmt: skip
         yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
     yield from _of_measures(alike)
@@ -236,7 +236,7 @@ def _of_groups(collected: Collected) -> Iterator[str]:
             words += f" {each.number}" if each.said.found else ""
             alike.setdefault(f"{where}: {words}", []).append(_title(collected, each.outcome))
             continue
-        step = f"To decide: {each.said.step}" if each.said.step else ""
+        step = f"Next: {groups.plain(Markup(each.said.step))}" if each.said.step else ""
         said = [words, each.number, groups.plain(each.said.bound), step]
         yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
     yield from _of_measures(alike)

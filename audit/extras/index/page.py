@@ -286,12 +286,13 @@ def _delta(row: PlacedRow) -> IndexCell:
 
 
 def _disparity(row: PlacedRow) -> IndexCell:
-    """Show the disparity of the group that is lower or higher, or the farthest, with its name."""
+    """Show the disparity of the group that is lower or higher, with its name; else of the farthest, without."""
     number = row.number("disparity")
     if not math.isfinite(number):
         return IndexCell(MISSING, "")
     write = points if row["unit"] == "points" else rounded(row, "disparity_low", "disparity_high")
-    return IndexCell(Markup("{} ({})").format(show(row, "disparity", write), named(row["less_group"])), repr(number))
+    which = named(row["less_group"]) if row["less"] in ("gap", "within") else "the farthest"
+    return IndexCell(Markup("{} ({})").format(show(row, "disparity", write), which), repr(number))
 
 
 def _interval(row: PlacedRow, level: str, low_end: str = "ci_low", high_end: str = "ci_high") -> IndexCell:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
-from audit.report.disparities import DISPARITY_MEANING, who_gets_less
+from audit.report.disparities import who_gets_less
 from audit.report.disparity_section import FIGURE, disparity_section, invented_rows, size_of_disparity
 from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
@@ -142,7 +142,6 @@ class Rated:
                 *((paragraph(_against_zero(less.facts, "D"), "spread"),) if alone else head),
                 paragraph(size_of_disparity(less, self._own), "size"),
                 *(() if alone else (paragraph(less.bound, "small"), paragraph(less.step, "small"))),
-                Paragraph(DISPARITY_MEANING, "small") if self.whose else None,
             )
             yield Card(self.title, content, kind=less.kind, anchor=self.anchor, tail=LESS)
         if self._refusals is not None:
@@ -164,8 +163,7 @@ class Rated:
         less = disparity_section(self._own, self._picture("disparity"), invented=self._invented)
         answers: tuple[Block | None, ...] = side
         if less is not None:
-            answers = section("Whose side?", *side, look="subheading"), less
-            answers = answers if self.whose else answers[::-1]
+            answers = (section("Whose side?", *side, look="subheading"), less) if self.whose else (less,)
         content = present(
             *answers, *(Note(remark.text) for remark in self._remarks),
             section("", *map(self._picture, _TOGETHER), look="pair"),

@@ -200,12 +200,10 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         remarks=remarks,
         explorer=_explorer(folder.path, manifest, of_groups, tables, stages=stages, given=folder.table(GIVEN).rows()),
     )
-    answers = (
-        (*control_lines(tables["controls"]), *verdict_lines(tables["verdicts"])),
-        tuple(disparity_lines(tables["disparity"], confidence=settings.confidence)),
-    )
-    whose = bool((tables["gap"]["note"] != NO_PERCEIVERS).any())
-    said = tuple(line for lines in (answers if whose else answers[::-1]) for line in lines)
+    of_delta = *control_lines(tables["controls"]), *verdict_lines(tables["verdicts"])
+    less = tuple(disparity_lines(tables["disparity"], confidence=settings.confidence))
+    # Without perceivers a remark says that there is no δ.
+    said = of_delta + less if (tables["gap"]["note"] != NO_PERCEIVERS).any() else less or of_delta
     known = (*OF_RATINGS, *(table for name, table in RELEASED_TABLES.items() if name in tables))
     report = write_all(folder, manifest, tables, drawn, figures, html, known=known)
     lines = _lines(tables["gap"], confidence=settings.confidence)

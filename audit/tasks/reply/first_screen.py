@@ -294,7 +294,7 @@ def verdict_lines_of_measures(verdicts: pd.DataFrame, measures: pd.DataFrame, *,
         own = [row for row in every if (row["dimension"], row["variant"]) == (dimension, variant)]
         found = combined(own, named, confidence=confidence)
         where = f"{dimension_title(dimension)} ({printable(brief(variant))})"
-        yield f"verdict: {where}: {found.words}{found.counted}. {found.lead.striptags()}"
+        yield f"verdict: {where}: {found.words}. {found.lead.striptags()}"
         for row in found.found:
             yield f"  {_named(row, named)}: {worded(row).words.striptags()}."
 

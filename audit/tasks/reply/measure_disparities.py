@@ -202,7 +202,7 @@ def disparity_lines_of_measures(disparity: pd.DataFrame, measures: pd.DataFrame,
         own = [row for row in every if (row["dimension"], row["variant"]) == (dimension, variant)]
         found = combined_disparity(own, named, confidence=confidence)
         where = f"{dimension_title(dimension)} ({printable(brief(variant))})"
-        yield f"who gets less? {where}: {found.words}{found.counted}. {_plain(found.lead)}"
+        yield f"who gets less? {where}: {_plain(Markup(found.words))}. {_plain(found.lead)}"
         for line in found.lines(coverage(confidence)):
             yield f"  {_plain(line)}."
 
@@ -226,16 +226,20 @@ def _rank(each: MeasureAnswer) -> tuple[bool, float]:
     return each.name != ReplyStatus.REFUSED.value, -max(sizes, default=0.0)
 
 
-def _words(found: Iterable[MeasureAnswer]) -> str:
-    """Say in how many measures a group is lower or higher, and in how many of them in these words alone."""
+def _words(found: Sequence[MeasureAnswer]) -> str:
+    """Say for whom how many measures are lower or higher, and how many of them in these words alone."""
+    rows = [row for each in found for row in each.said.found]
+    known = {is_lower(row) for row in rows}
+    ways = " or ".join(way for way, is_way in (("lower", True), ("higher", False)) if is_way in known)
     n_of = Counter(any(row["claim"] == "group" for row in each.said.found) for each in found)
     whole, in_words = (plural(n_of[beyond], "measure") for beyond in (True, False))
-    start = "a group is lower or higher than the others in "
+    groups = few([*dict.fromkeys(map(_group, rows))], at_most=_SHOWN)
+    start = Markup("{} for {} than for the others in ").format(ways, groups)
     if not n_of[False]:
-        return capital(f"{start}{whole}")
+        return capital(start + whole)
     if not n_of[True]:
-        return f"In these words, {start}{in_words}"
-    return capital(f"{start}{whole}, and in these words in {in_words} more")
+        return Markup("In these words, {}{}").format(start, in_words)
+    return capital(Markup("{}{}, and in these words in {} more").format(start, whole, in_words))
 
 
 def _reasons(answers: Iterable[MeasureAnswer]) -> Markup:

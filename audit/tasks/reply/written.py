@@ -223,9 +223,9 @@ class WrittenTexts(Task[Plan]):
         lines = _lines(tables["gap"], confidence=settings.confidence)
         of_delta = verdict_lines_of_measures(tables["verdicts"], measures, confidence=settings.confidence)
         less = disparity_lines_of_measures(tables["disparity"], measures, confidence=settings.confidence)
-        # Where no group is the model's own, who gets less is the only question.
+        # Without perceivers a remark says that there is no δ.
         whose = all(remark.code != "no_perceivers" for remark in remarks)
-        said = (*of_delta, *less) if whose else (*less, *of_delta)
+        said = (*of_delta, *less) if whose else tuple(less) or tuple(of_delta)
         return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
 
