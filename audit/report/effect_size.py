@@ -34,7 +34,8 @@ def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
         Markup("{}{}").format(size, Markup(after))
         for size, after in zip(sizes, ("% of the scale", others), strict=False)
     ]
-    return Markup("; ").join(filter(None, (*said, decided and share_of_response(decided))))
+    share = Markup("") if decided is None else share_of_response(decided)
+    return Markup("; ").join(filter(None, (*said, share)))
 
 
 def size_in(name: str, gap: PlacedRow, decided: PlacedRow | None, write: Write) -> Markup:

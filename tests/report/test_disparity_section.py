@@ -17,6 +17,8 @@ from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
 from audit.report.section import Captioned, Section
 from audit.statistics.controls import Repetition
+from audit.statistics.disparity_answers import beside_response
+from audit.statistics.manipulation import response_of
 from audit.tables.disparity import DISPARITY, deciding_rows
 from audit.tables.run_of_ratings import TABLES
 from audit.tasks.intensity.page import render_report
@@ -29,9 +31,8 @@ def results_of(case: str, *, response: str = "") -> Results:
     """Return the results of a planted case; with ``response``, its check of emotions found 40 points and says so."""
     tables = with_absent(analysis_of(CASES[case]())[1].tables, TABLES)
     if response:
-        row = dict.fromkeys(TABLES["manipulation"], float("nan"))
-        row |= {"check": "emotion", "difference": 40.0, "answer": response, "n_pairs": 60}
-        tables["manipulation"] = pd.DataFrame([row])
+        row = {"check": "emotion", "difference": 40.0, "answer": response, "n_pairs": 60, "ci_low": 0.0, "ci_high": 0.0}
+        tables["disparity"] = beside_response(tables["disparity"], response_of([row]))
     return Results(tables, TABLES, 0.95).of(KEY, "identity")
 
 
