@@ -77,7 +77,7 @@ def response_beside(own: Results) -> Markup:
 
 def share_of_response(row: PlacedRow) -> Markup:
     """Say what share of the response to the story δ or D is; empty unless ratings are shown to match the story."""
-    if not math.isfinite(row.number("percent_of_response")):
+    if not math.isfinite(row.get("percent_of_response", math.nan)):
         return Markup("")
     return Markup("{}% of the model’s response to the story").format(show(row, "percent_of_response", _unsigned))
 

@@ -78,7 +78,7 @@ def test_tables_have_the_groups_from_the_lowest_their_terms_the_same_for_other_w
 
 def test_every_number_names_the_cell_that_it_is() -> None:
     section = section_of(results_of("less-for-one", response="follows"))
-    frames = {"disparity": results_of("less-for-one").tables["disparity"]}
+    frames = {"disparity": results_of("less-for-one", response="follows").tables["disparity"]}
     shown = [cell for table in folded(section) for row in table.content.rows for cell in row]  # type: ignore[union-attr]
     places = re.findall(r'<data value="([^"]*)" data-at="disparity:(\d+):(\w+)"', " ".join(shown))
     assert len(places) > 100
