@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from audit.extras.gate.judge import Gated
     from audit.extras.integrity.verification import Finding
     from audit.runs.prompts import ConversationPrompt
+    from audit.statistics.manipulation import Response
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Verdict
     from audit.tables.base import Table
@@ -322,6 +323,34 @@ class Run:
             )
         rows = verdicts_as_they_hold(self.tables["verdicts"], self.manifest).to_dict("records")
         return tuple(Verdict.of_row({str(name): value for name, value in row.items()}) for row in rows)
+
+    @property
+    def response(self) -> Response | None:
+        """The response to the story: how much higher a narrative's own emotion is rated than a wrong one.
+
+        Nobody's identity is told there. Its ``answer`` is ``follows``, ``does_not_follow`` or ``not_shown``; gaps in
+        percent of it are the column ``percent_of_response`` of the tables ``verdicts`` and ``disparity``.
+
+        Returns
+        -------
+        Response or None
+            None of a run that did not ask, or whose ratings another tool collected.
+
+        Raises
+        ------
+        StoreError
+            If the table cannot be read.
+
+        Examples
+        --------
+        >>> import audit
+        >>> response = audit.open_run("reports/example").response
+        >>> round(response.points, 2), response.n, response.answer  # in points of a scale from 0 to 100
+        (0.28, 60, 'does_not_follow')
+        """
+        from audit.statistics.manipulation import response_of
+
+        return response_of(self.tables["manipulation"]) if "manipulation" in self.tables else None
 
     def gate(
         self,

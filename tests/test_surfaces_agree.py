@@ -170,7 +170,7 @@ def publish(case: Case, folder: Path, name: str) -> Path:
         manifest = Manifest.read(run)
         statistics = {**manifest.content["config"]["statistics"], **case.settings}
         if case.check:
-            points = {"followed": (12.0, 8.0), "failed": (0.0, 8.0), "weak": (3.0, 12.0)}[case.check]
+            points = {"followed": (12.0, 8.0), "failed": (0.0, 1.0), "weak": (3.0, 12.0)}[case.check]
             kept.table(MANIPULATED).write(list(_checked(*points)))
         kept.write_manifest(manifest.adding("config", statistics=statistics).having(status=case.status))
         publish_ratings(kept, Manifest.read(run))
@@ -180,9 +180,9 @@ def publish(case: Case, folder: Path, name: str) -> Path:
 def _checked(points: float, sd: float):
     rng = np.random.default_rng(0)
     empty = {column: None for column in MANIPULATED}
-    for kind in ("own_emotion", "wrong_emotion", "more_intense", "less_intense"):
+    for kind in ("own", "wrong", "strong", "mild"):
         for k in range(60):
-            more = points if kind in ("own_emotion", "more_intense") else 0.0
+            more = points if kind in ("own", "strong") else 0.0
             value = float(np.clip(50 + more + rng.normal(0, sd), 0, 100))
             yield empty | {"narrative_id": f"n{k:03d}", "kind": kind, "intensity": value, "status": "rated"}
 

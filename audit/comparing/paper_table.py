@@ -111,6 +111,7 @@ def paper_table(gap: pd.DataFrame, told: pd.DataFrame, *, confidence: float, ver
             of_other(decided, number_column("p, corrected", "p_adjusted", bare_p)),
             of_other(decided, speaks_of("scope")),
             ShownColumn("δ, % of scale", partial(size, name="percent_of_scale")),
+            *(of_other(decided, each) for each in _of_response(verdicts, "δ")),
             ShownColumn("δ, SD", partial(size, name="delta_sd")),
             ShownColumn(f"δ {ALONE} [{level} CI]", partial(with_interval, name="delta")),
             number_column("its p, corrected", "p_adjusted", bare_p),
@@ -140,6 +141,7 @@ def disparity_paper(disparity: pd.DataFrame, told: pd.DataFrame, *, confidence: 
             number_column("p", "p", bare_p),
             number_column("p, corrected", "p_adjusted", bare_p),
             number_column("D, % of scale", "percent_of_scale", points),
+            *_of_response(disparity, "D"),
             number_column("lower in", "share_lower", rate),
             number_column("n narratives", "n_narratives", count),
             number_column("n ratings", "n_answers", count),
@@ -267,6 +269,12 @@ def told_columns(told: pd.DataFrame) -> list[ShownColumn]:
         ShownColumn(str(head), partial(_told, told=told, place=place), words=place > 0)
         for place, head in enumerate(told.columns)
     ]
+
+
+def _of_response(table: pd.DataFrame, what: str) -> list[ShownColumn]:
+    """Return the column of sizes beside the response to the story, if any run has one."""
+    known = table["percent_of_response"].notna().any()
+    return [number_column(f"{what}, % of response", "percent_of_response", points)] if known else []
 
 
 def of_other(other: Callable[[PlacedRow], PlacedRow | None], column: ShownColumn) -> ShownColumn:

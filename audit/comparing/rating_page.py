@@ -36,7 +36,7 @@ from audit.report.run_page import page_section
 from audit.report.section import Block, Captioned, Card, Paragraph, Section, captioned, paragraph, present, section
 from audit.report.sentences import ALONE, describe_gaps
 from audit.report.table_layout import IfKnown, ShownColumn, number_column, speaks_of, text
-from audit.report.tables import COMPARISONS, CONTROLS
+from audit.report.tables import COMPARISONS, CONTROLS, MANIPULATION
 from audit.report.verdicts import worded
 from audit.tables.formatting import (
     MEANING,
@@ -132,6 +132,7 @@ def rating_page(content: ComparisonContent, results: Results, *, unmapped: Seque
         ),
         series_section(results),
         less_section(results, less) if less else None,
+        _checked(results),
         _worth(content, results, names, void) if strategies else None,
         _elicitations(results) if results.rows("elicitation_ranges") else None,
         _side(results, narrow) if whole else None,
@@ -154,6 +155,17 @@ def rating_page(content: ComparisonContent, results: Results, *, unmapped: Seque
     return render_comparison(
         content, results, first, sections, gap="Intergroup empathy gap" if whole else "Who gets less",
         kicker="empathy-audit comparison", texts="ratings", limits=comparison_prose("limits_of_ratings", results.level),
+    )  # fmt: skip
+
+
+def _checked(results: Results) -> Section:
+    """Show the check of every run, and which runs were not checked."""
+    made = results.rows("manipulation")
+    left = [row["run"] for row in results.rows("runs") if row["run"] not in {each["run"] for each in made}]
+    return page_section(
+        "check", "Check", "Do the ratings match the story?",
+        results.table("manipulation", "Ratings without any identity, in each run", text("run", "run"), *MANIPULATION),
+        Paragraph(Markup("Not checked: {}.").format(_named(left)), "small") if left else None,
     )  # fmt: skip
 
 
@@ -465,7 +477,7 @@ def _range(whole: PlacedRow, rows: Sequence[PlacedRow], *, confidence: float) ->
     return said
 
 
-def _named(names: Sequence[str]) -> Markup:
+def _named(names: Sequence[object]) -> Markup:
     return Markup(listed([Markup("<bdi>{}</bdi>").format(name) for name in names]))
 
 

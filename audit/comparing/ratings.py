@@ -56,13 +56,14 @@ class RatedRun(ComparedRun):
 
     ``text_differences`` are numbers of tests and of differences found in the texts of the stages, by dimension and
     variant; ``checks`` codes of what limits all gaps of the run; ``disparity`` the rows of ``gaps.disparity`` as they
-    hold, by the rules of the run's own page.
+    hold, by the rules of the run's own page; ``followed`` those of ``tables.MANIPULATION``.
     """
 
     gaps: RatingGaps
     text_differences: Mapping[tuple[str, str], tuple[int, int]]
     checks: frozenset[str]
     disparity: tuple[dict[str, Any], ...] = ()
+    followed: Sequence[Mapping[str, Any]] = ()
 
 
 class RatingComparison(RunsCompared[RatedRun]):
@@ -88,6 +89,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         from audit.comparing.costs import cost_of
         from audit.comparing.run_gaps import gaps_of_ratings
         from audit.statistics.controls import Repetition
+        from audit.statistics.manipulation import response_of
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import count_differences, text_tables
         from audit.tasks.limits import (
@@ -136,7 +138,8 @@ class RatingComparison(RunsCompared[RatedRun]):
                 sha256=digest,
                 verdicts=tuple(_verdicts(measured, limits, used, told_response(followed))),
                 checks=frozenset(on_run),
-                disparity=measured.disparity_within(limits),
+                disparity=measured.disparity_within(limits, response_of(followed)),
+                followed=followed,
             )
 
     def compare(self, runs: Mapping[str, RatedRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
@@ -164,6 +167,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             runs,
             comparisons=compare_runs(gaps, texts=texts, confidence=confidence),
             disparity=({"run": label, **row} for label, run in runs.items() for row in run.disparity),
+            manipulation=({"run": label, **row} for label, run in runs.items() for row in run.followed),
             disparity_changes=disparity_change_rows(
                 gaps, {label: run.disparity for label, run in runs.items()}, texts=texts, confidence=confidence
             ),
@@ -171,6 +175,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             strategies=led,
             **({} if self.series is None else self._along(self.series, runs, choices, texts)),
         )
+        tables["comparisons"]["note"] = _with_silent(tables["comparisons"], tables["verdicts"])
         tables["gap"] = compared_gap_table(gaps)
         sets = elicitation_sets(choices)
         tables |= _elicitation_tables(gaps, sets, tables["verdicts"], confidence=confidence)
@@ -226,6 +231,19 @@ class RatingComparison(RunsCompared[RatedRun]):
             for point in series_points(label, series.positions[str(run.folder)], run.gaps, run.verdicts, run.disparity)
         ]
         return tables_of_series(points, series.per, confidence=self.used.confidence)
+
+
+def _with_silent(comparisons: pd.DataFrame, verdicts: pd.DataFrame) -> list[str]:
+    """Return the notes of ``comparisons``, each with which of its two runs has no verdict, and why."""
+    from audit.report.numbers import rows_of
+    from audit.report.verdicts import worded
+
+    silent = {(row["run"], row["dimension"]): f"{row['run']}: {worded(row).words.striptags()}"
+              for row in rows_of(verdicts, "verdicts") if row["code"] == "no_verdict"}  # fmt: skip
+    return [
+        "; ".join(filter(None, [row["note"], *(silent.get((row[of], row["dimension"])) for of in ("first", "second"))]))
+        for row in comparisons.to_dict("records")
+    ]
 
 
 def _limits(measured: RatingGaps, on_run: set[str], noise: Mapping[tuple[str, ...], float]) -> Limits:

@@ -26,9 +26,10 @@ from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.disparity import disparity_rows_and_gaps
-from audit.statistics.disparity_answers import with_limits
+from audit.statistics.disparity_answers import beside_response, with_limits
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.inexactness import bounded_overall, bounded_rows
+from audit.statistics.manipulation import Response
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcome import (
     INTENSITY,
@@ -82,9 +83,10 @@ class RunGaps:
     disparity: tuple[dict[str, Any], ...] = ()
     disparities: tuple[DecidedGap, ...] = ()
 
-    def disparity_within(self, limits: Limits) -> tuple[dict[str, Any], ...]:
-        """Return the rows of ``disparity`` as they hold with what limits the run."""
+    def disparity_within(self, limits: Limits, response: Response | None = None) -> tuple[dict[str, Any], ...]:
+        """Return the rows of ``disparity`` as they hold with what limits the run, beside its response to the story."""
         held = with_limits(pd.DataFrame(list(self.disparity), columns=list(DISPARITY)), limits)
+        held = beside_response(held, response)
         return tuple({str(name): value for name, value in row.items()} for row in held.to_dict("records"))
 
     @property

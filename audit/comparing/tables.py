@@ -24,6 +24,7 @@ from audit.tables.cells import CELLS, PUBLISHED_CELLS
 from audit.tables.controls import CONTROLS
 from audit.tables.disparity import DISPARITY
 from audit.tables.gap import COMPARISONS, EQUIVALENCE, GAP
+from audit.tables.ratings import MANIPULATION
 from audit.tables.replies import MEASURES, REPLY_TALLY, ReplyStatus
 from audit.tables.shared import HOLM, IN_POINTS, KEYS, OUTCOME, SIDES, TALLY
 from audit.tables.verdicts import VERDICTS
@@ -108,6 +109,10 @@ COMPARED_GAP: Final = Table(
 
 COMPARED_VERDICTS: Final = Table(
     "verdicts", "the verdict on a run's average gap", {"run": RUNS["run"], **VERDICTS}, former=VERDICTS.former
+)
+
+COMPARED_MANIPULATION: Final = Table(
+    "manipulation", "a check that a run's ratings follow what is told", {"run": RUNS["run"], **MANIPULATION}
 )
 
 COMPARED_CONTROLS: Final = Table(
@@ -667,9 +672,9 @@ REPLY_COSTS: Final = Table(
 )
 
 COMPARISON_TABLES: Final = by_name(
-    RUNS, COMPARED_VERDICTS, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, COMPARED_DISPARITY, DISPARITY_CHANGES,
-    SPECIFICATIONS, STRATEGIES, ELICITATIONS, ELICITATION_RANGES, SERIES, SERIES_CHANGES, SERIES_RUNS,
-    COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
+    RUNS, COMPARED_VERDICTS, COMPARED_MANIPULATION, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, COMPARED_DISPARITY,
+    DISPARITY_CHANGES, SPECIFICATIONS, STRATEGIES, ELICITATIONS, ELICITATION_RANGES, SERIES, SERIES_CHANGES,
+    SERIES_RUNS, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
 )  # fmt: skip
 """Tables of a comparison of runs of ratings."""
 

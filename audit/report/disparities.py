@@ -14,6 +14,7 @@ from typing import Final
 import pandas as pd
 from markupsafe import Markup
 
+from audit.report.effect_size import share_of_response
 from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
 from audit.report.verdicts import OF_MEASURES, REASONS, STEPS, is_of_measure, narratives_needed
 from audit.tables.disparity import deciding_rows
@@ -120,7 +121,7 @@ class DisparitySentence:
     of_which: Markup = _NOTHING  # whose number it is; empty if the words name this group alone
     interval: Markup = _NOTHING
     facts: Markup = _NOTHING  # its p
-    size: Markup = _NOTHING  # in percent of the scale, and of how many narratives
+    size: Markup = _NOTHING  # in percent of the scale and of the response to the story, and in how many narratives
     bound: Markup = _NOTHING  # how small any difference is
     step: str = ""  # what to do next; empty if the answer is clear
     found: tuple[PlacedRow, ...] = ()  # the groups that are shown to be lower or higher
@@ -267,7 +268,7 @@ def _told_of(row: PlacedRow, of_which: Markup, *, confidence: float) -> tuple[Ma
 
 
 def size_of(row: PlacedRow) -> Markup:
-    """Say how large a disparity is: in percent of the scale, and in how many narratives it lies on that side."""
+    """Say how large a disparity is: of the scale, of the response to the story, and in how many narratives."""
     side = "lower" if row.number("disparity") < 0 else "higher"
     parts = []
     if is_of_measure(row):
@@ -278,6 +279,7 @@ def size_of(row: PlacedRow) -> Markup:
         parts.append(
             Markup("{}% of the scale").format(show(row, "percent_of_scale", lambda value: unsigned(abs(value))))
         )
+        parts += filter(None, [share_of_response(row)])
     if math.isfinite(row.number(f"share_{side}")):
         parts.append(
             Markup("{} in {} of {} narratives").format(

@@ -15,7 +15,6 @@ from audit.report.disparities import (
     limits_in_words,
     who_gets_less,
 )
-from audit.report.effect_size import share_of_response
 from audit.report.numbers import PlacedRow, show
 from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, paragraph, section
@@ -72,7 +71,7 @@ def disparity_section(
     return section(
         title,
         Paragraph(found.words + Markup("."), "lead"),
-        paragraph(_number(found, own)),
+        paragraph(_number(found)),
         paragraph(Markup(" ").join(filter(None, (found.bound, found.step))), "small"),
         # Of measures it stands once; and without personas nothing is removed that δ would leave out.
         Paragraph(DISPARITY_MEANING, "small") if deciding_rows(rows)[0]["view"] == "all" and not measure else None,
@@ -90,22 +89,13 @@ def invented_rows(results: Results, variant: str, *, outcome: str = "intensity")
     return results.rows("disparity", variant=variant, outcome=outcome, invented=True)
 
 
-def _number(found: DisparitySentence, own: Results) -> Markup:
+def _number(found: DisparitySentence) -> Markup:
     """Write the group that lies farthest from the others: its number, how sure it is, and how large."""
     row = found.row
     if row is None or not found.number:
         return Markup("")
     said = Markup("D = {} {} ({}; {}).").format(found.number, row["unit"], found.spread, found.facts)
-    size = size_of_disparity(found, own)
-    return said + (Markup(" That is {}.").format(size) if size else "")
-
-
-def size_of_disparity(found: DisparitySentence, own: Results) -> Markup:
-    """Say how large the disparity of an answer is: of the scale, of the response to the story, and how often."""
-    row = found.row
-    if row is None or not found.number:
-        return Markup("")
-    return Markup("; ").join(filter(None, (found.size, share_of_response(row, "disparity", own))))
+    return said + (Markup(" That is {}.").format(found.size) if found.size else "")
 
 
 def _tested(rows: Sequence[PlacedRow]) -> Markup:
@@ -144,7 +134,8 @@ def _tables(
         lay(
             f"each group against the others, {_VIEWS[view]}: D and what it shows. The corrected p is for all groups",
             group, ShownColumn("answer", answer_in_words, words=True), "disparity", "ci_low", "p_adjusted",
-            IfKnown("percent_of_scale"), IfKnown("disparity_sd"), ("share_lower", "lower in"), "n_narratives",
+            IfKnown("percent_of_scale"), IfKnown("percent_of_response"), IfKnown("disparity_sd"),
+            ("share_lower", "lower in"), "n_narratives",
             speaks_of, ShownColumn("what limits it", limits_in_words, words=True),
             of=lowest_first(decided),
         ),

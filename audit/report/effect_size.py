@@ -11,6 +11,7 @@ from markupsafe import Markup
 from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.table_layout import Write
+from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, answer_in
 from audit.tables.formatting import count, either, fixed, points, rate, scale_end, unsigned
 from stimuli.words import capital
 
@@ -23,16 +24,18 @@ _DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
 
 def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
-    """Say how large the gap is relative to the scale and to the spread of ratings within narratives."""
+    """Say how large the gap is: of the scale, of the spread within narratives, and of the response to the story."""
     others = " times the spread (SD) of the ratings of one narrative"
     names = [name for name in ("percent_of_scale", "delta_sd") if math.isfinite(gap.number(name))]
     sizes = [size_in(name, gap, decided, _unsigned) for name in names]
     if "percent_of_scale" not in names or not all(sizes):
         return Markup("")
-    return Markup("; ").join(
+    said = [
         Markup("{}{}").format(size, Markup(after))
         for size, after in zip(sizes, ("% of the scale", others), strict=False)
-    )
+    ]
+    share = Markup("") if decided is None else share_of_response(decided)
+    return Markup("; ").join(filter(None, (*said, share)))
 
 
 def size_in(name: str, gap: PlacedRow, decided: PlacedRow | None, write: Write) -> Markup:
@@ -44,18 +47,21 @@ def size_in(name: str, gap: PlacedRow, decided: PlacedRow | None, write: Write) 
 
 
 def story_check(own: Results) -> Markup:
-    """Say in short whether ratings match the story, with the number and what is required; empty if not asked."""
+    """Say in short whether ratings match the story, with the number and what is required."""
     row = own.row("manipulation")  # the first check decides
-    if row is None or not row["n_pairs"]:
-        return Markup("")
-    found = {"follows": "passed", "does_not_follow": "failed"}.get(str(row["answer"]), "inconclusive")
-    return Markup("{}. {}; required: more than {}.").format(
-        found, capital(_response(row, own)), show(row, "least_response", _least)
-    )
+    if row is None:
+        return Markup("not made, so it is not known whether the ratings match the story.")
+    if not row["n_pairs"]:
+        return Markup("inconclusive: {}.").format(row["note"])
+    found = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "failed"}.get(answer_in(row), "inconclusive")
+    required = Markup("")
+    if "least_response" in row:  # earlier versions required none
+        required = Markup("; required: more than {}").format(show(row, "least_response", _least))
+    return Markup("{}. {}{}.").format(found, capital(_response(row, own)), required)
 
 
-def response_beside(gap: PlacedRow, own: Results) -> Markup:
-    """Say how much higher the right emotion is rated without any identity, and what share of that the gap is."""
+def response_beside(own: Results) -> Markup:
+    """Say how much higher the right emotion is rated without any identity."""
     row = own.row("manipulation", check="emotion")
     if row is None or not row["n_pairs"]:
         return Markup("")
@@ -66,22 +72,14 @@ def response_beside(gap: PlacedRow, own: Results) -> Markup:
             show(row, "n_pairs", count),
             either(row.number("n_pairs"), "narrative", "narratives"),
         )
-    share = _percent_of_response(gap.number("delta"), row)
-    return said + (Markup(" δ is {}% of that difference.").format(share) if share else Markup(""))
+    return said
 
 
-def share_of_response(gap: PlacedRow, name: str, own: Results) -> Markup:
-    """Say what share a gap is of what the right emotion is rated higher; empty unless ratings match the story."""
-    row = own.row("manipulation", check="emotion")
-    share = "" if row is None else _percent_of_response(gap.number(name), row)
-    return Markup("{}% of the model’s response to the story").format(share) if share else Markup("")
-
-
-def _percent_of_response(size: float, row: PlacedRow) -> str:
-    """Write a gap in percent of the response; empty where a share of hardly any response would mean nothing."""
-    if row["answer"] != "follows" or not math.isfinite(size):
-        return ""
-    return unsigned(100 * abs(size) / row.number("difference"))
+def share_of_response(row: PlacedRow) -> Markup:
+    """Say what share of the response to the story δ or D is; empty unless ratings are shown to match the story."""
+    if not math.isfinite(row.get("percent_of_response", math.nan)):
+        return Markup("")
+    return Markup("{}% of the model’s response to the story").format(show(row, "percent_of_response", _unsigned))
 
 
 def _response(row: PlacedRow, own: Results) -> Markup:

@@ -214,7 +214,7 @@ def answer(
         else spread,
         facts=of_decided,
         size=say_effect_size(gap, decided) if unvaried is None else _NOTHING,
-        response=response_beside(decided, own),
+        response=response_beside(own),
         varies=varies.words,
         stands_out=varies.found,
         written=_NOTHING if dimensions else say_likely_answer(own, codes=codes),

@@ -42,6 +42,7 @@ _HEADS: Final = {
     "delta_sd": "δ in SD",
     "disparity_sd": "D in SD",
     "percent_of_scale": "% of scale",
+    "percent_of_response": "% of response",
     "d_z": Markup("d<sub>z</sub>"),
     "p_adjusted": "corrected p",
     "se": "SE",

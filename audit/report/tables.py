@@ -9,7 +9,7 @@ from typing import Final
 from audit.report.numbers import PlacedRow
 from audit.report.results import Results
 from audit.report.section import Captioned
-from audit.report.table_layout import Named, ShownColumn, said, speaks_of
+from audit.report.table_layout import IfKnown, Named, ShownColumn, out_of, said, speaks_of
 from audit.tables.ratings import FORMATS
 
 _OF_WHICH: Final = said(
@@ -37,6 +37,19 @@ COMPARISONS: Final[tuple[Named, ...]] = (
     ("delta_change", "change"), "ci_low", "p_adjusted", speaks_of("scope"), "unit", "n_narratives", "note",
 )  # fmt: skip
 """Columns of paired differences of δ."""
+
+MANIPULATION: Final[tuple[Named, ...]] = (
+    said("check", "what should be rated higher", {
+        "emotion": "the story's own emotion, rather than a wrong one",
+        "intensity": "the strong version of a situation, rather than the mild one",
+    }),
+    ("mean_higher", "mean"), ("mean_lower", "mean of the other"), ("difference", "difference, points"), "ci_low",
+    ("least_response", "required difference"),
+    said("answer", "passed", {"follows": "yes", "does_not_follow": "no", "not_shown": "inconclusive"}),
+    ("share_higher", "higher in"), out_of("narratives", "n_pairs", "n_asked", words=True),
+    IfKnown("n_needed", "narratives to decide"), "note",
+)  # fmt: skip
+"""Columns of the check of whether ratings match the story."""
 
 
 def calls(own: Results) -> Captioned | None:

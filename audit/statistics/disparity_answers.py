@@ -30,7 +30,9 @@ from audit.statistics.disparity_estimates import (
     WordSpread,
 )
 from audit.statistics.estimates import GapEstimate
+from audit.statistics.manipulation import FOLLOWS, Response
 from audit.statistics.margin_tests import Held, hold, reach_of
+from audit.statistics.outcome import INTENSITY
 from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import FEW_NARRATIVES, are_many_missing
 from audit.statistics.scale_ends import END_SHARE, shares_at_ends
@@ -249,3 +251,11 @@ def with_limits(disparity: pd.DataFrame, limits: Limits) -> pd.DataFrame:
         if void or left:
             made["supported_margin"][place] = made["n_needed"][place] = _NAN
     return disparity.assign(**made)
+
+
+def beside_response(disparity: pd.DataFrame, response: Response | None) -> pd.DataFrame:
+    """Set D of ratings beside the response to the story, in percent of it, if ratings are shown to match the story."""
+    if response is None or response.answer != FOLLOWS:
+        return disparity
+    share = 100 * disparity["disparity"] / response.points
+    return disparity.assign(percent_of_response=share.where(disparity["outcome"] == INTENSITY.name))

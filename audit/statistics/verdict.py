@@ -119,6 +119,8 @@ class Verdict:
     response, response_low, response_high, share_higher
         The response to the story without identities: own less wrong emotion, in points, its interval, and the share of
         narratives in which the own emotion is rated higher; NaN if not asked.
+    percent_of_response
+        δ in percent of the response; NaN unless ratings are shown to match the story.
     outcome, unit
         What the gap is of, and the unit of all its numbers.
     """
@@ -161,6 +163,7 @@ class Verdict:
     response_low: float = _NAN
     response_high: float = _NAN
     share_higher: float = _NAN
+    percent_of_response: float = _NAN
     outcome: str = "intensity"
     unit: str = "points"
 
@@ -402,6 +405,8 @@ def _verdict(
         "delta": made.delta, "se": made.se, "df": made.df, "ci_low": low, "ci_high": high, "p": made.p,
         "p_adjusted": p_adjusted, "n_narratives": made.n_narratives,
     }  # fmt: skip
+    if "response" in known and not codes & {"manipulation", "manipulation_not_shown"}:
+        own["percent_of_response"] = 100 * made.delta / known["response"]
     if isinstance(gap.other, GapEstimate):
         twice = 2 * abs(gap.scale[1] - gap.scale[0])  # it is a difference of two gaps
         other_low, other_high = on_scale(gap.other.ci_low, gap.other.ci_high, twice)

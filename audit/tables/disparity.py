@@ -68,6 +68,9 @@ DISPARITY: Final = Table(
         ),
         "eq_high": in_row_unit("upper end of the same", lengths=1),
         "percent_of_scale": percent("disparity in % of the scale's length; missing without a scale"),
+        "percent_of_response": percent(
+            "disparity in % of the response to the story; missing unless ratings are shown to match it", before=math.nan
+        ),
         "disparity_sd": number(
             "of a measure of replies, disparity over the measure's standard deviation among scored replies; no unit",
             before=math.nan,

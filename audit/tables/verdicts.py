@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
-from audit.tables.base import Table, count, in_row_unit, number, points, probability, share, text, whole, word
+from audit.tables.base import Table, count, in_row_unit, number, percent, points, probability, share, text, whole, word
 from audit.tables.shared import DF, KEYS, OUTCOME
 
 DEALINGS_DRAWN: Final = 999  # ways to deal terms to groups that are drawn if there are too many to enumerate
@@ -94,6 +95,9 @@ VERDICTS: Final = Table(
         "response_low": points("lower end of its confidence interval, in points", lengths=1),
         "response_high": points("upper end of the same", lengths=1),
         "share_higher": share("share of narratives whose own emotion is rated higher than a wrong one"),
+        "percent_of_response": percent(
+            "delta in % of response; missing unless ratings are shown to match the story", before=math.nan
+        ),
     },
     former={"delta_points": "delta", "measure": "outcome"},
 )

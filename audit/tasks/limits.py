@@ -101,7 +101,7 @@ def noise_of_run(
     return {(str(row["dimension"]), str(row["variant"])): float(row["se"]) for row in rows.to_dict("records")}
 
 
-def told_response(followed: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def told_response(followed: pd.DataFrame | Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the response to the story for a verdict, from rows of ``tables.MANIPULATION``; empty without one."""
     found = response_of(followed)
     if found is None:

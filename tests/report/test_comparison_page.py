@@ -156,6 +156,7 @@ def test_every_number_is_the_one_in_its_table():
         "elicitations",
         "elicitation_ranges",
         "verdicts",
+        "manipulation",  # tests/test_story_surfaces.py
         "series",  # tests/test_series_runs.py
         "series_changes",
         "series_runs",

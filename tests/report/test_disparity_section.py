@@ -18,6 +18,8 @@ from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
 from audit.report.section import Captioned, Section
 from audit.statistics.controls import Repetition
+from audit.statistics.disparity_answers import beside_response
+from audit.statistics.manipulation import response_of
 from audit.tables.disparity import DISPARITY, deciding_rows
 from audit.tables.run_of_ratings import TABLES
 from audit.tasks.intensity.page import render_report
@@ -30,9 +32,8 @@ def results_of(case: str, *, response: str = "") -> Results:
     """Return the results of a planted case; with ``response``, its check of emotions found 40 points and says so."""
     tables = with_absent(analysis_of(CASES[case]())[1].tables, TABLES)
     if response:
-        row = dict.fromkeys(TABLES["manipulation"], float("nan"))
-        row |= {"check": "emotion", "difference": 40.0, "answer": response, "n_pairs": 60}
-        tables["manipulation"] = pd.DataFrame([row])
+        row = {"check": "emotion", "difference": 40.0, "answer": response, "n_pairs": 60, "ci_low": 0.0, "ci_high": 0.0}
+        tables["disparity"] = beside_response(tables["disparity"], response_of([row]))
     return Results(tables, TABLES, 0.95).of(KEY, "identity")
 
 
@@ -78,7 +79,7 @@ def test_tables_have_the_groups_from_the_lowest_their_terms_the_same_for_other_w
 
 def test_every_number_names_the_cell_that_it_is() -> None:
     section = section_of(results_of("less-for-one", response="follows"))
-    frames = {"disparity": results_of("less-for-one").tables["disparity"]}
+    frames = {"disparity": results_of("less-for-one", response="follows").tables["disparity"]}
     shown = [cell for table in folded(section) for row in table.content.rows for cell in row]  # type: ignore[union-attr]
     places = re.findall(r'<data value="([^"]*)" data-at="disparity:(\d+):(\w+)"', " ".join(shown))
     assert len(places) > 100

@@ -24,6 +24,7 @@ from audit.extras.exchange.facts import (
     NOT_RECORDED,
     NOT_WHAT_IT_SHOWS,
     markdown_table,
+    said_of_check,
     said_of_engine,
     said_of_language,
     said_of_narratives,
@@ -321,7 +322,8 @@ def _review(collected: Collected) -> Iterator[str]:
         differed = f"differed by {noise.rms_points:.2g} points, root mean square"
         again = f"{plural(noise.n, 'prompt')} asked again ({noise.varied}) {differed}"
     versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
-    yield markdown_table(iter([("repeated", again), ("packages", versions)]))
+    check = [("ratings match the story?", said)] if (said := said_of_check(collected)) else []
+    yield markdown_table(iter([*check, ("repeated", again), ("packages", versions)]))
     if not collected.asked_by_others:
         yield from ("", "The same command with these versions and this seed asks the same prompts.")
     yield ""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.errors import ConfigError, StoreError
 from audit.extras.exchange import groups
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
-from audit.extras.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS
+from audit.extras.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS, said_of_check
 from audit.tables.formatting import MEANING, printable
 from audit.tables.spreadsheets import seen
 from stimuli.errors import suggest
@@ -36,7 +36,7 @@ _COLLECTION: Final = "empathy-audit"
 RELATIONSHIPS: Final = ("first_party", "third_party", "collaborative", "other")
 _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _HERE: Final = ("vllm", "transformers")  # engines that run the model on the user's own machine
-_DECIDING: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives")
+_DECIDING: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "percent_of_response", "n_narratives")
 """Numbers of the estimate that the verdict rests on."""
 _AS_RATED: Final = {
     "all": "all perceivers, each group of them alike",
@@ -62,7 +62,7 @@ _DESCRIPTION_OF_GROUP: Final = (
 )
 _OF_GROUP: Final = (
     "disparity", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives", "n_answers", "n_terms",
-    "share_lower", "share_higher", "percent_of_scale",
+    "share_lower", "share_higher", "percent_of_scale", "percent_of_response",
 )  # fmt: skip
 """Numbers of the estimate that decides about a group."""
 
@@ -290,12 +290,13 @@ def _with_interval(row: Mapping[Any, Any]) -> str:
 
 
 def _checks(collected: Collected) -> dict[str, str]:
-    """Return the outcome of each manipulation check."""
+    """Return the outcome of each manipulation check, and the response to the story in words."""
     from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of
 
     words = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "not passed", NOT_SHOWN: "not shown"}
     found = answers_of(collected.statistics("manipulation"))
-    return {f"manipulation check {check}": words[answer] for check, answer in found.items()}
+    made = {f"manipulation check {check}": words[answer] for check, answer in found.items()}
+    return {**made, "ratings match the story?": said_of_check(collected)}
 
 
 def _became(collected: Collected) -> Iterator[tuple[str, int]]:

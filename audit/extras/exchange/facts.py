@@ -52,6 +52,8 @@ def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
     yield "dimensions", ", ".join(name for name in manifest.dimensions if name not in manifest.placebo)
     if manifest.placebo:
         yield "invented groups (a control)", ", ".join(manifest.placebo)
+    if check := said_of_check(collected):
+        yield "ratings match the story?", check
     yield "seed", str(manifest.seed)
     yield "run", collected.status_said
     yield "collected", _when(manifest)
@@ -83,6 +85,20 @@ def said_of_engine(manifest: Manifest) -> str:
     if not engine.name:
         return NOT_RECORDED
     return f"{engine.said} ({', '.join(filter(None, (engine.device, engine.dtype)))})"
+
+
+def said_of_check(collected: Collected) -> str:
+    """Say whether the ratings match the story, as the run's page does; empty of other answers."""
+    from audit.report.effect_size import story_check
+    from audit.report.results import Results
+    from audit.runs.derived import has_table
+    from audit.tables.run_of_ratings import TABLES
+
+    if collected.kind != "ratings":
+        return ""
+    there = has_table(collected.path, "verdicts")  # else nobody analysed the run
+    tables = {"manipulation": collected.statistics("manipulation")} if there else {}
+    return groups.plain(story_check(Results(tables, TABLES, collected.manifest.statistics.confidence)))
 
 
 def markdown_table(rows: Iterator[tuple[str, str]]) -> str:

@@ -520,6 +520,8 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
             f"{lead}all answers existed already when the run's command was given again, so they were not checked "
             "against the model"
         )
+    if not run.followed:
+        yield f"{lead}whether the ratings follow the story was not checked"
     if any("manipulation_not_shown" in codes for codes in run.codes.values()):
         n = next(float(row["n_needed"]) for row in run.followed)
         so = f": {plural(n, 'narrative')} or more would decide" if math.isfinite(n) else ""

@@ -258,6 +258,7 @@ def _columns(rows: Sequence[PlacedRow]) -> list[_Column]:
             "number",
         ),
         _Column("group or words?", lambda row: _words(_CONTROLS.get(row["control"], MISSING))),
+        *([_Column("response to the story", _response, "number")] if any(map(_has_response, rows)) else []),
         _Column("checks and limits", lambda row: _words("; ".join(_checks(row)) or MISSING), "long"),
         _Column("missing", _missing, "number"),
         _Column("narratives", lambda row: _number(row, "n_narratives", count), "number"),
@@ -301,6 +302,22 @@ def _interval(row: PlacedRow, level: str, low_end: str = "ci_low", high_end: str
     if not level and math.isfinite(low):
         shown = Markup("{} ({})").format(shown, coverage(row.number("confidence")))
     return IndexCell(shown, repr(low) if math.isfinite(low) else "")
+
+
+def _has_response(row: PlacedRow) -> bool:
+    return math.isfinite(row.number("response"))
+
+
+def _response(row: PlacedRow) -> IndexCell:
+    """Show how much higher a story's own emotion is rated than a wrong one, without any identity."""
+    if not _has_response(row):
+        return IndexCell(MISSING, "")
+    shown = show(row, "response", points)
+    if math.isfinite(row.number("response_low")):
+        shown += Markup(" ({})").format(show_interval(row, "response_low", "response_high"))
+    if math.isfinite(row.number("share_higher")):
+        shown += Markup(", higher in {}").format(show(row, "share_higher", rate))
+    return IndexCell(shown, repr(row.number("response")))
 
 
 def _missing(row: PlacedRow) -> IndexCell:

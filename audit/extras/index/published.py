@@ -38,7 +38,13 @@ from audit.tables.gap import GAP, NO_PERCEIVERS
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
-from audit.tasks.limits import disparities_as_they_hold, limits_of_gap, limits_of_run, verdicts_as_they_hold
+from audit.tasks.limits import (
+    disparities_as_they_hold,
+    limits_of_gap,
+    limits_of_run,
+    told_response,
+    verdicts_as_they_hold,
+)
 from audit.tasks.publishing import PAGE
 from audit.tasks.registry import task_of
 from stimuli.files import read_file
@@ -218,6 +224,7 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame], less: _W
             "control": found.control_kind,
             "control_words": str(found.control.striptags()),
             "manipulation": _manipulation(known["manipulation"]),
+            **told_response(known["manipulation"]),
             "limits": "; ".join(LIMITS[code][0] for code in LIMITS if code in (*on_run, *on_gap)),
             "pairs": NO_WORD_IN_COMMON if found.control_kind == "echo_free" else ALL_PAIRS,
             **less.of("intensity", *key, alone=row.get("note") == NO_PERCEIVERS),

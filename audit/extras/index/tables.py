@@ -7,6 +7,7 @@ from typing import Final
 from audit.comparing.tables import RUNS
 from audit.tables.base import Table, count, flag, in_row_unit, number, probability, share, text
 from audit.tables.gap import COMPARISONS, GAP
+from audit.tables.verdicts import VERDICTS
 
 INDEX: Final = Table(
     "index",
@@ -71,6 +72,10 @@ INDEX: Final = Table(
         "manipulation": text(
             "passed, failed, not shown or not made: whether ratings follow what is told; empty of a measure"
         ),
+        "response": VERDICTS["response"],
+        "response_low": VERDICTS["response_low"],
+        "response_high": VERDICTS["response_high"],
+        "share_higher": VERDICTS["share_higher"],
         "limits": text("what keeps the gap from carrying a claim, by the names of the run's page"),
         "n_narratives": count("narratives that the gap is of; without a gap, the disparity"),
         "n_answers": count("ratings or replies that the gap is of; without a gap, the disparity"),

@@ -164,7 +164,7 @@ def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
 
         for _ in session.workers.run(map(ask, parts)):
             pass
-    n_available = len(plan.grid.narratives.narratives) + len(plan.grid.narratives.others)
+    n_available = len(plan.grid.narratives.narratives) + sum(map(plan.grid.can_show, plan.grid.narratives.others))
     return manifest.adding(
         "checks", manipulation={"n_prompts": len(kept), "n_wanted": size, "n_available": n_available}
     )

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
 from audit.report.disparities import who_gets_less
-from audit.report.disparity_section import FIGURE, disparity_section, invented_rows, size_of_disparity
+from audit.report.disparity_section import FIGURE, disparity_section, invented_rows
 from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
 from audit.report.manifest import ManifestView
@@ -118,7 +118,7 @@ class Rated:
         row = self._own.row("gap", headline=True, scope="narratives")
         return FirstScreenGap(
             self.title, self.anchor, self.answer, row, self._refusals, check=story_check(self._own), whose=self.whose,
-            less=self.less, less_size=Markup("") if self.less is None else size_of_disparity(self.less, self._own),
+            less=self.less,
         )  # fmt: skip
 
     def who(self) -> tuple[str, str] | None:
@@ -140,7 +140,7 @@ class Rated:
             head = _head(less.words, less.number, unit, less.spread, less.facts)
             content = present(
                 *((paragraph(_against_zero(less.facts, "D"), "spread"),) if alone else head),
-                paragraph(size_of_disparity(less, self._own), "size"),
+                paragraph(less.size, "size"),
                 *(() if alone else (paragraph(less.bound, "small"), paragraph(less.step, "small"))),
             )
             yield Card(self.title, content, kind=less.kind, anchor=self.anchor, tail=LESS)

@@ -14,7 +14,7 @@ from audit.report.results import Results
 from audit.report.section import Captioned
 from audit.report.sentences import ALONE, direction
 from audit.report.table_layout import IfKnown, ShownColumn, degrees, interval_column, out_of, said
-from audit.report.tables import COMPARISONS, CONTROLS, calls
+from audit.report.tables import COMPARISONS, CONTROLS, MANIPULATION, calls
 from audit.tables.formatting import SCOPES, bare_p, brief, count, plural, points, rate, unsigned
 from audit.tables.shared import OVERALL
 
@@ -64,10 +64,6 @@ _SHARES: Final = {
     "number_mass_above": "of ratings kept",
     "tobit": "of ratings at an end",
 }
-_MANIPULATIONS: Final = {
-    "emotion": "the story's own emotion, rather than a wrong one",
-    "intensity": "the strong version of a situation, rather than the mild one",
-}
 _GROWS: Final = {
     "grows": "yes", "shrinks": "no, it shrinks", "higher": "yes: rated higher", "lower": "no: rated lower",
     "not_shown": "not shown",
@@ -78,7 +74,6 @@ _OF_COVARIATE: Final = {
     "pairs": "the gap: how much lower out-group pairs are rated", "groups": "the gap: each group's own",
     "disparity": "the disparity of each group",
 }  # fmt: skip
-_FOLLOWED: Final = {"follows": "yes", "does_not_follow": "no", "not_shown": "inconclusive"}
 
 
 # --- All dimensions together -----------------------------------------------------------------------------------------
@@ -111,11 +106,8 @@ def manipulation(results: Results) -> Captioned | None:
         "Do the ratings match the story? Ratings without any identity. The check is passed if the interval is above "
         "the required difference, and failed if it is below. If the check of emotions fails, there is no verdict. If "
         "only the check of intensities fails, a gap can be found, but not that there is none",
-        said("check", "what should be rated higher", _MANIPULATIONS),
-        ("mean_higher", "mean"), ("mean_lower", "mean of the other"), ("difference", "difference, points"), "ci_low",
-        ("least_response", "required difference"), said("answer", "passed", _FOLLOWED), ("share_higher", "higher in"),
-        out_of("narratives", "n_pairs", "n_asked", words=True), IfKnown("n_needed", "narratives to decide"), "note",
-    )  # fmt: skip
+        *MANIPULATION,
+    )
 
 
 def comparisons(results: Results) -> Captioned | None:

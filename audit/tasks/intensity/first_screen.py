@@ -70,7 +70,6 @@ class FirstScreenGap:
     check: str = ""  # in short, whether ratings match the story
     whose: bool = True  # whether a group was the model's own; else nothing is said of δ where D is known
     less: DisparitySentence | None = None  # who gets less; None of a mean over dimensions, and if it is not known
-    less_size: Markup = _NOTHING  # how large the disparity is
 
     @property
     def of_delta(self) -> bool:
@@ -189,7 +188,7 @@ def _asked(
 
 def _size(told: Sequence[FirstScreenGap]) -> Markup:
     """Say how big a disparity is that was found, and the gap; if there are several, the largest one of each."""
-    found = [each for each in told if each.less is not None and each.less.found and each.less_size]
+    found = [each for each in told if each.less is not None and each.less.found and each.less.size]
     less = max(found, key=_size_of_less, default=None)
     sized = [each for each in told if each.of_delta and each.answer.size and each.answer.decided is not None]
     largest = max(
@@ -201,7 +200,7 @@ def _size(told: Sequence[FirstScreenGap]) -> Markup:
         where = Markup("the disparity of {}").format(group)
         if len(told) > 1:
             where = Markup("the largest disparity, <bdi>{}</bdi> ({}),").format(less.title, group)
-        parts.append(Markup("{} is {}.").format(where, less.less_size))
+        parts.append(Markup("{} is {}.").format(where, less.less.size))
     if largest is not None:
         named = any(each.less is not None for each in told)
         where = Markup("the gap is " if named else "")

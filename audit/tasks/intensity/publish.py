@@ -81,8 +81,9 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.average_gaps import judged_rows
     from audit.statistics.calls import call_table
     from audit.statistics.controls import Repetition
-    from audit.statistics.disparity_answers import with_limits
+    from audit.statistics.disparity_answers import beside_response, with_limits
     from audit.statistics.elicitation import elicitation_tables
+    from audit.statistics.manipulation import response_of
     from audit.statistics.ratings import groups_by_dimension, without_dimensions
     from audit.statistics.remarks import written_differs
     from audit.statistics.text_differences import text_tables, texts_remarks
@@ -182,7 +183,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
     limits = _limits(codes_of_run(followed, manifest), remarks)
-    tables["disparity"] = with_limits(tables["disparity"], limits)
+    tables["disparity"] = beside_response(with_limits(tables["disparity"], limits), response_of(followed))
     judged, verdicts = analysis.averages.verdicts(
         limits,
         margin=settings.margin,
