@@ -542,6 +542,10 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
             "some ratings are missing: a gap passes only if it would pass whatever their values; its interval "
             "allows for that"
         )
+    notes += [
+        f"{gap_name(row.held.gap)}: {limit_in_words(code)}"
+        for row in rows if row.verdict == "failed" for code in row.held.gap.qualified
+    ]  # fmt: skip
     if strict_average:
         notes.append("strict_average=true: emotions, groups, refusals and who gets less (D) were not tested")
         return tuple(notes)
