@@ -83,7 +83,7 @@ class DecidedGap:
     held_back: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
     qualified: tuple[str, ...] = ()  # codes of what is to be said beside it, such as that one perceiver alone shows it
-    # Of a disparity, the same as another view or one cue has it, by code; all its estimates must lie beyond a margin.
+    # Of a disparity, the same in another view, cue or emotion, by code; all estimates must lie beyond a margin.
     apart: tuple[tuple[str, tuple[GapEstimate, ...]], ...] = ()
     # Of a disparity, the narratives in which the group itself was asked about, shape (N,); None if all say something.
     seen: BoolArray | None = None

@@ -29,7 +29,7 @@ from audit.statistics.disparity_estimates import (
     ViewEstimates,
     WordSpread,
 )
-from audit.statistics.estimates import GapEstimate
+from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
 from audit.statistics.margin_tests import Held, beyond_apart, hold, reach_of
 from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import FEW_NARRATIVES, are_many_missing
@@ -116,7 +116,7 @@ def _gap_of(
         off=float(np.nan_to_num(each.off)),
         seen=each.asked if made.by_narrative.size == len(cube.narrative_ids) else None,
         qualified=tuple(_qualified(each, made)),
-        apart=tuple(_apart(estimated, each)),
+        apart=(*_apart(estimated, each), *_of_emotions(estimated, each, made, plan.confidence)),
     )
 
 
@@ -134,7 +134,10 @@ def _qualified(each: GroupDisparity, made: GapEstimate) -> Iterator[str]:
 
 
 def _apart(estimated: ViewEstimates, each: GroupDisparity) -> Iterator[tuple[str, tuple[GapEstimate, ...]]]:
-    """Yield what the views beside the one that decides, and each cue, have of a group, by code."""
+    """Yield what the views beside the one that decides, and each cue, have of a group, by code.
+
+    What is there only because another group differs is yielded without an estimate, so that it counts as a test.
+    """
     for other in estimated.others:
         for own in (one for one in other.groups if one.group == each.group):
             scope = deciding_scope(own)
@@ -144,9 +147,34 @@ def _apart(estimated: ViewEstimates, each: GroupDisparity) -> Iterator[tuple[str
     for cue, member in estimated.cues:
         if cue.group == each.group and _is_certain(member.estimate):
             told = [one.estimate.delta for of, one in estimated.cues if of.cue == cue.cue and one.estimate is not None]
-            # It is not the group that differs where another lies farther off on the other side.
-            if estimated.view.against or max(told, key=abs) * member.estimate.delta > 0:
-                yield "cue_differs", (member.estimate,)
+            itself = estimated.view.against or _is_itself(member.estimate.delta, told)
+            yield "cue_differs", (member.estimate,) if itself else ()
+
+
+def _of_emotions(
+    estimated: ViewEstimates, each: GroupDisparity, made: GapEstimate, confidence: float
+) -> Iterator[tuple[str, tuple[GapEstimate, ...]]]:
+    """Yield what narratives of each emotion have of a group, with what words differ by in ``made``."""
+    emotions = np.array(each.view.cube.emotions, dtype=object)
+    narrow = [one.narrow for one in estimated.groups if one.narrow is not None]
+    if len(set(emotions)) < 2 or each.narrow is None or any(one.by_narrative.size != emotions.size for one in narrow):
+        return
+    for name in filter(None, dict.fromkeys(emotions.tolist())):
+        parts = [(one, one.by_narrative[emotions == name]) for one in (each.narrow, *narrow)]
+        own = [
+            summarise_contrasts(part, rounding=one.rounding, confidence=confidence, n_answers=0)
+            for one, part in parts
+            if not np.isnan(part).all()
+        ]
+        if len(own) > len(narrow) and _is_certain(own[0]):
+            words = max(0.0, float(np.nan_to_num(made.se**2 - each.narrow.se**2)))
+            wide = with_variance(own[0], words, made.df, confidence=confidence)
+            yield "emotion_differs", (wide,) if _is_itself(wide.delta, [one.delta for one in own]) else ()
+
+
+def _is_itself(size: float, sizes: Sequence[float]) -> bool:
+    """Whether no other group lies farther off on the other side, so that it is the group itself that differs."""
+    return max(sizes, key=abs) * size > 0
 
 
 def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnswer]:
@@ -197,6 +225,8 @@ def _answer(
     supported = _supported(gap, alpha=alpha)
     inside = margin is not None and supported < margin
     apart = beyond_apart(gap, gaps, margin or 0.0, alpha=alpha) if inside or margin is None else ()
+    if margin is None:  # words of one cue always differ: without a margin that says nothing of the group
+        apart = tuple(code for code in apart if code != "cue_differs")
     if inside and apart:
         inside, supported = False, _NAN
     of_words = tuple(code for code in gap.unproven if code not in _NOT_ITSELF)

@@ -161,14 +161,16 @@ def hold(
 
 
 def beyond_apart(gap: DecidedGap, gaps: Sequence[DecidedGap], margin: float, *, alpha: float) -> tuple[str, ...]:
-    """Return the codes of other views and cues in which a disparity is shown beyond the margin, corrected for all gaps.
+    """Return the codes of views, cues and emotions in which a disparity is shown beyond the margin, corrected for all.
 
-    What is within the margin over all perceivers, or all terms, does not acquit a model that rates a group lower as it
-    is deployed, or if it is told by a first name.
+    What is within the margin over all perceivers, terms and emotions does not acquit a model that rates a group lower
+    as it is deployed, if it is told by a first name, or in its anger.
     """
     size = sum(len(each.apart) for each in gaps)
     return tuple(
-        dict.fromkeys(code for code, found in gap.apart if _both_sides(found, margin + gap.off) <= alpha / size)
+        dict.fromkeys(
+            code for code, found in gap.apart if found and _both_sides(found, margin + gap.off) <= alpha / size
+        )
     )
 
 

@@ -344,6 +344,17 @@ def test_what_one_cue_alone_shows_is_said_of_that_cue(by_label, by_name, code, l
     assert ("one of the cues" in sentence(table).words) == bool(limit)
 
 
+def test_a_group_that_is_lower_in_one_emotion_and_higher_in_another_is_not_said_to_be_rated_alike():
+    y = drawn(80, PAIRS, noise=1.0, seed=69)
+    for size, code in ((9.0, "undecided"), (3.0, "within")):
+        planted = y.copy()
+        planted[::2, :, :2] -= size  # narratives of anger and joy in turn
+        planted[1::2, :, :2] += size
+        rows = headlines(disparities(build_ratings(planted, PAIRS), settings=at(6.0)))
+        assert rows["code"].to_dict() == {"A": code, "B": "within", "C": "within", "D": "within"}
+        assert limits_in(rows.loc["A"]) == (["emotion_differs"] if code == "undecided" else [])
+
+
 @pytest.mark.parametrize("invented", [True, False])
 def test_against_a_person_what_any_label_does_is_not_of_the_group(invented):
     # Every label is rated 6 above "a person", those of invented groups as well; D is lower by 20 more.
