@@ -735,15 +735,15 @@ def disparity(
     >>> bool(-21 < found.loc["Muslim", "disparity"] < -19)
     True
     """
-    from audit.statistics.ratings import NO_PERSONA, UNSPECIFIED
+    from audit.statistics.ratings import NO_PERSONA
 
     if "perceiver" in ratings:
         given = _groups_of(ratings, groups)
     else:
-        nobody = {"perceiver": NO_PERSONA, "perceiver_group": UNSPECIFIED}
+        nobody = {"perceiver": NO_PERSONA, "perceiver_group": NO_PERSONA}
         given = _groups_of(ratings.assign(**nobody), groups)
         if not (given["term"] == NO_PERSONA).any():
-            row = dict.fromkeys(given.columns, "") | {"term": NO_PERSONA, "group": UNSPECIFIED}
+            row = dict.fromkeys(given.columns, "") | {"term": NO_PERSONA, "group": NO_PERSONA}
             scopes = given["dimension"].unique() if "dimension" in given else [""]
             rows = [row | ({"dimension": scope} if scope else {}) for scope in scopes]
             given = pd.concat([given, pd.DataFrame(rows)], ignore_index=True)

@@ -213,6 +213,18 @@ def test_the_page_on_python_shows_what_its_code_gives():
     assert names["found"]["disparity"].abs().max() < 1
 
 
+def test_ratings_without_a_persona_are_not_taken_for_those_of_a_person():
+    alone = rated()[lambda table: table["perceiver"] == rated()["perceiver"].iloc[0]]
+    assert set(audit.disparity(alone.drop(columns="perceiver"), GROUPS, low=0, high=100)["view"]) - {"baseline"} == {
+        "no_persona"
+    }
+    for group in ("unspecified", "no persona"):
+        named = audit.disparity(alone.assign(perceiver="no persona"), GROUPS | {"no persona": group}, low=0, high=100)
+        assert set(named["view"]) - {"baseline"} == {"no_persona"}
+    person = audit.disparity(alone.assign(perceiver="a person"), GROUPS | {"a person": "unspecified"}, low=0, high=100)
+    assert set(person["view"]) - {"baseline"} == {"unspecified"}
+
+
 # --- Verified and gated -----------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,11 @@ import planted
 import pytest
 from gated import NAMES, TWO_TERMS, gate, of, run_maker, two_terms, verdict
 
+import audit
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
+from audit.tasks.intensity.publish import publish_ratings
+
 pytestmark = pytest.mark.long
 
 PLACEBO = ("invented",)
@@ -292,6 +297,29 @@ def test_a_lower_group_is_held_beside_its_own_side_of_invented_groups_and_of_a_b
                 for name, size, seed in (("old", 0.0, 1), ("new", 20.0, 2)))  # fmt: skip
     assert gate(new, "margin=2", f"baseline={old}") == 1
     assert rows_of(new)["Cendi"]["verdict"] == "failed"
+
+
+@pytest.mark.parametrize("told_by", ["old", "new"])
+@pytest.mark.parametrize(("size", "code", "answer"), [(20.0, 3, ("lower", "words")), (0.0, 0, ("not_shown", ""))])
+def test_a_change_is_in_these_words_if_one_run_alone_tells_groups_from_words(make_run, told_by, size, code, answer):
+    """Gate and comparison say the same, whichever of the runs it is."""
+    runs = {}
+    for seed, (name, less) in enumerate((("old", 0.0), ("new", size))):
+        table = of_nobody(two_terms(n=60, level=lower(less), seed=seed))
+        if name != told_by:
+            table = replace(table, groups=table.groups.assign(stem=table.groups["group"]))
+        runs[name] = make_run(table, name, change=deployed)
+    assert gate(runs["new"], "margin=2", f"baseline={runs['old']}") == code
+    row = rows_of(runs["new"])["Cendi"]
+    assert row["verdict"] == ("undecided" if code else "passed")
+    assert ("share a stem" in row["why"]) == bool(code)
+    assert verdict(runs["new"])["sentence"].endswith("(D in these words).") == (not code)
+    for run in runs.values():
+        with RunFolder(run) as kept:
+            publish_ratings(kept, Manifest.read(run))
+    made = audit.compare(runs["new"], runs["old"], run_dir=runs["new"].parent / "compared")
+    changes = made.tables["disparity_changes"].set_index("group")
+    assert tuple(changes.loc["Cendi", ["code", "claim"]]) == answer
 
 
 def test_limits_of_a_baseline_excuse_nobody(make_run):

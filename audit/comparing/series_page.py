@@ -175,7 +175,7 @@ def _of_dimension(dimension: str, per: str, results: Results) -> Section | None:
     )  # fmt: skip
 
 
-def trend_in_words(row: Mapping[str, Any]) -> str:
+def trend_in_words(row: Mapping[Any, Any]) -> str:
     """Say what a trend shows; if nothing, what limits it."""
     why = "" if row["code"] in _FOUND else _why(row)
     return f"{_shown(row)}: {why}" if why else _shown(row)

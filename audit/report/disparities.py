@@ -17,7 +17,7 @@ from markupsafe import Markup
 from audit.report.effect_size import share_of_response
 from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
 from audit.report.verdicts import OF_MEASURES, REASONS, STEPS, is_of_measure, narratives_needed
-from audit.tables.disparity import deciding_rows
+from audit.tables.disparity import SHOWN_APART, deciding_rows
 from audit.tables.formatting import (
     bare_p,
     brief,
@@ -57,6 +57,9 @@ _REASONS: Final = REASONS | {
     "bystander": "it differs only because other groups do",
     "any_label": "any label may be rated so beside “a person”: no invented groups were asked about",
     "one_perceiver": "not shown without one of the personas",
+    "personas_differ": "on average; some personas rate it the other way",
+    "one_cue": "not shown without one of the cues that tell of the group",
+    **SHOWN_APART,
     "these_wordings": "not shown for other wordings of the prompt",
     "two_groups": "of two groups one is lower just as the other is higher",
     "missing": "missing ratings could change the answer",
@@ -69,7 +72,7 @@ _REASONS_OF_MEASURES: Final = _REASONS | OF_MEASURES | {
 }  # fmt: skip
 """The same of measures of texts."""
 _BLOCKING: Final = ("few_narratives", "many_missing", "unrated_identity", "scale_end", "beyond_scale", "missing",
-                    "bounded", "invented_as_large", "intensity_not_followed", "margin_open")  # fmt: skip
+                    "bounded", "invented_as_large", "intensity_not_followed", *SHOWN_APART, "margin_open")  # fmt: skip
 """Codes that leave a group undecided."""
 _STEPS: Final = {
     "unfinished": STEPS["finish"],
@@ -231,7 +234,8 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
             parts.append(Markup(" ").join(filter(None, (_names(own), verb, Markup(code)))))
     view = str(found[0]["view"])
     alone = any("one_perceiver" in limits_of_row(each) for each in found)
-    whoever = "on average over the personas asked" if alone else (_WHOEVER if of else _WHOEVER_WROTE)[view]
+    on_average = alone or any("personas_differ" in limits_of_row(each) for each in found)
+    whoever = "on average over the personas asked" if on_average else (_WHOEVER if of else _WHOEVER_WROTE)[view]
     others = Markup("the others, {}" if of else "for the others, {}").format(whoever)
     words = Markup(" and ").join(parts) + Markup(" than {}").format(others)
     if all(each["claim"] == "words" for each in found):
@@ -246,6 +250,8 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
         words += Markup("; not shown for other wordings")
     if alone:
         words += Markup("; not shown without one of these personas")
+    if any("one_cue" in limits_of_row(each) for each in found):
+        words += Markup("; not shown without one of the cues that tell of the group")
     first = next((each for each in found if is_lower(each)), found[0])
     kind = "within" if sizes == {"smaller"} else "gap"
     known = _told_of(first, _names([first]) if len(found) > 1 else Markup(""), confidence=confidence)

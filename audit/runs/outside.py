@@ -97,7 +97,8 @@ def read_outside(
 
     ``groups`` has ``term`` and ``group``, ``dimension`` if a term's group depends on it, and ``stem`` to say which
     terms share a stem; where it is absent or empty, terms with a word in common count as one
-    (:meth:`audit.statistics.echo.Overlap.of`). The group ``unspecified`` is the baseline.
+    (:meth:`audit.statistics.echo.Overlap.of`). The group ``unspecified`` is the baseline; the perceiver ``no persona``
+    is none at all.
 
     If ``low`` and ``high`` are None, they are 0 and 100, and the ratings must reach them: ratings from 1 to 7 do not
     prove a scale from 1 to 7. ``missing`` has codes for a refusal or no answer: a number leaves the row its ``status``,
@@ -155,8 +156,8 @@ def ratings_table(
     first: int = 0,  # prompt_index of the first row
 ) -> pd.DataFrame:
     """Return another tool's ratings, n rows, as a table with the columns of :data:`audit.tables.ratings.RATINGS`."""
-    unspecified = groups.index(UNSPECIFIED) if UNSPECIFIED in groups else -1
-    baseline = (sides[0] == unspecified) | (sides[1] == unspecified)
+    baselines = [place for place, name in enumerate(groups) if name in (UNSPECIFIED, NO_PERSONA)]
+    baseline = np.isin(sides[0], baselines) | np.isin(sides[1], baselines)
     same = (sides[0] == sides[1]) & ~baseline
     n_rows = len(intensity)
     columns: dict[str, Any] = {
@@ -706,12 +707,15 @@ def _read_groups(mapping: _Table, *, by_dimension: bool) -> dict[tuple[str, str]
     group_of: dict[tuple[str, str], str] = {}
     first: dict[tuple[str, str], int] = {}
     for row, (dimension, term, group) in enumerate(zip(dimensions, terms, groups, strict=True)):
-        if group.casefold() == NO_PERSONA:
+        nobody = term.casefold() == NO_PERSONA
+        if group.casefold() == NO_PERSONA and not nobody:
             raise ConfigError(
                 f"{mapping.name}: {mapping.place(row)}: the group of {term!r} is {group!r}, which is reserved for a "
                 f"perceiver without identity; rename it, or call it {UNSPECIFIED!r} if it is a baseline"
             )
         key, named = (dimension, term), UNSPECIFIED if group.casefold() == UNSPECIFIED else group
+        if nobody and group.casefold() in (UNSPECIFIED, NO_PERSONA):
+            named = NO_PERSONA  # else it would be taken for "a person"
         if group_of.setdefault(key, named) != named:
             where = f" of dimension {dimension!r}" if by_dimension else ""
             raise ConfigError(

@@ -82,6 +82,9 @@ class DecidedGap:
     # Of a disparity, codes of what keeps it from being judged, and of what keeps it from being one of the group.
     held_back: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
+    qualified: tuple[str, ...] = ()  # codes of what is to be said beside it, such as that one perceiver alone shows it
+    # Of a disparity, the same in another view, cue or emotion, by code; all estimates must lie beyond a margin.
+    apart: tuple[tuple[str, tuple[GapEstimate, ...]], ...] = ()
     # Of a disparity, the narratives in which the group itself was asked about, shape (N,); None if all say something.
     seen: BoolArray | None = None
     # The gap before invented groups' gap was taken off; a disparity without the groups that differ more, on the other

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import numpy as np
@@ -33,7 +33,7 @@ from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import DecidedGap
-from audit.statistics.disparity_answers import decide, group_gaps
+from audit.statistics.disparity_answers import APART_VIEWS, decide, group_gaps
 from audit.statistics.disparity_estimates import (
     NARRATIVES,
     DisparityPlan,
@@ -148,8 +148,11 @@ def _estimated(
     labels = {variant: spread_of_labels(made) for variant, made in by_variant.items()}
     for part in found.parts:
         plan = plan_of(part.cube, part.prompts, conversations=part.conversations)
-        for each in plan.estimated(labels.get(part.cube.variant, {})):
-            yield plan, each
+        of_part = list(plan.estimated(labels.get(part.cube.variant, {})))
+        of_groups = {each.view.name: each for each in of_part if each.view.side == "experiencer"}
+        apart = tuple(of_groups[name] for name in APART_VIEWS if name in of_groups)
+        for each in of_part:
+            yield plan, replace(each, others=apart) if each is of_groups.get("all") else each
     for plan, made in invented:
         for each in made:
             yield plan, each

@@ -6,10 +6,10 @@ To accuse is as hard as to acquit: what is shown must hold wherever missing rati
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -29,19 +29,22 @@ from audit.statistics.disparity_estimates import (
     ViewEstimates,
     WordSpread,
 )
-from audit.statistics.estimates import GapEstimate
+from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
 from audit.statistics.manipulation import FOLLOWS, Response
-from audit.statistics.margin_tests import Held, hold, reach_of
+from audit.statistics.margin_tests import Held, beyond_apart, hold, reach_of
 from audit.statistics.outcome import INTENSITY
 from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import FEW_NARRATIVES, are_many_missing
 from audit.statistics.scale_ends import END_SHARE, shares_at_ends
 from audit.statistics.status_counts import END_TOLERANCE
 from audit.statistics.verdict import NOT_RULED_OUT, Limits, speaks_against, void_codes
+from audit.tables.formatting import SAME
 
 _NAN: Final = float("nan")
 _NOT_ITSELF: Final = frozenset({"bystander", "terms_differ"})
 """Codes that say that it is not the group that differs, but others or one of its terms."""
+APART_VIEWS: Final = {"no_persona": "no_persona_differs", "unspecified": "person_differs"}
+"""Codes that say that a group differs in a view beside the one that decides."""
 _OF_ANSWERS: Final = ("code", "claim", "size", "limits", "supported_margin", "n_needed")
 
 
@@ -114,7 +117,66 @@ def _gap_of(
         other=labels if scope == TERMS and isinstance(labels, GapEstimate) else None,
         off=float(np.nan_to_num(each.off)),
         seen=each.asked if made.by_narrative.size == len(cube.narrative_ids) else None,
+        qualified=tuple(_qualified(each, made)),
+        apart=(*_apart(estimated, each), *_of_emotions(estimated, each, made, plan.confidence)),
     )
+
+
+def _qualified(each: GroupDisparity, made: GapEstimate) -> Iterator[str]:
+    """Yield the codes of what a disparity is not shown for, or without."""
+    worded = each.scopes.get(WORDINGS)
+    if worded is not None and not _is_shown(worded, made.delta):
+        yield "these_wordings"
+    if not (each.view.of_rows[0] in BASELINES or _is_shown(each.without_perceiver, made.delta)):
+        yield "one_perceiver"
+    if each.perceivers_differ:
+        yield "personas_differ"
+    if each.without_cue is not None and not _is_shown(each.without_cue, made.delta):
+        yield "one_cue"
+
+
+def _apart(estimated: ViewEstimates, each: GroupDisparity) -> Iterator[tuple[str, tuple[GapEstimate, ...]]]:
+    """Yield what the views beside the one that decides, and each cue, have of a group, by code.
+
+    What is there only because another group differs is yielded without an estimate, so that it counts as a test.
+    """
+    for other in estimated.others:
+        for own in (one for one in other.groups if one.group == each.group):
+            scope = deciding_scope(own)
+            found = [made for made in (own.scopes.get(scope), own.without_extreme.get(scope)) if _is_certain(made)]
+            if found:
+                yield APART_VIEWS[other.view.name], tuple(found)
+    for cue, member in estimated.cues:
+        if cue.group == each.group and _is_certain(member.estimate):
+            told = [one.estimate.delta for of, one in estimated.cues if of.cue == cue.cue and one.estimate is not None]
+            itself = estimated.view.against or _is_itself(member.estimate.delta, told)
+            yield "cue_differs", (member.estimate,) if itself else ()
+
+
+def _of_emotions(
+    estimated: ViewEstimates, each: GroupDisparity, made: GapEstimate, confidence: float
+) -> Iterator[tuple[str, tuple[GapEstimate, ...]]]:
+    """Yield what narratives of each emotion have of a group, with what words differ by in ``made``."""
+    emotions = np.array(each.view.cube.emotions, dtype=object)
+    narrow = [one.narrow for one in estimated.groups if one.narrow is not None]
+    if len(set(emotions)) < 2 or each.narrow is None or any(one.by_narrative.size != emotions.size for one in narrow):
+        return
+    for name in filter(None, dict.fromkeys(emotions.tolist())):
+        parts = [(one, one.by_narrative[emotions == name]) for one in (each.narrow, *narrow)]
+        own = [
+            summarise_contrasts(part, rounding=one.rounding, confidence=confidence, n_answers=0)
+            for one, part in parts
+            if not np.isnan(part).all()
+        ]
+        if len(own) > len(narrow) and _is_certain(own[0]):
+            words = max(0.0, float(np.nan_to_num(made.se**2 - each.narrow.se**2)))
+            wide = with_variance(own[0], words, made.df, confidence=confidence)
+            yield "emotion_differs", (wide,) if _is_itself(wide.delta, [one.delta for one in own]) else ()
+
+
+def _is_itself(size: float, sizes: Sequence[float]) -> bool:
+    """Whether no other group lies farther off on the other side, so that it is the group itself that differs."""
+    return max(sizes, key=abs) * size > 0
 
 
 def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnswer]:
@@ -136,7 +198,7 @@ def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnsw
     answers = {}
     for place, (each, one) in enumerate(zip(estimated.groups, held, strict=True)):
         p = {scope: float(found[place]) for scope, found in adjusted.items()}
-        answers[each.group] = _answer(plan, estimated, each, one, p, float(beside[place]), margin)
+        answers[each.group] = _answer(plan, estimated, each, one, p, float(beside[place]), margin, gaps)
     return answers
 
 
@@ -155,6 +217,7 @@ def _answer(
     p_adjusted: Mapping[str, float],  # by scope
     p_beside: float,  # corrected, of the disparity with and without the groups that differ more
     margin: float | None,
+    gaps: Sequence[DecidedGap],  # of all groups
 ) -> GroupAnswer:
     gap, alpha, scope = held.gap, plan.settings.alpha, deciding_scope(each)
     made, back = gap.made, gap.held_back
@@ -163,6 +226,11 @@ def _answer(
         return GroupAnswer(scope, "no_estimate", limits=(*back, *without))
     supported = _supported(gap, alpha=alpha)
     inside = margin is not None and supported < margin
+    apart = beyond_apart(gap, gaps, margin or 0.0, alpha=alpha) if inside or margin is None else ()
+    if margin is None:  # words of one cue always differ: without a margin that says nothing of the group
+        apart = tuple(code for code in apart if code != "cue_differs")
+    if inside and apart:
+        inside, supported = False, _NAN
     of_words = tuple(code for code in gap.unproven if code not in _NOT_ITSELF)
     answer = partial(GroupAnswer, scope, supported_margin=supported)
     against: tuple[str, ...] = ()
@@ -172,25 +240,25 @@ def _answer(
         if not p_beside <= alpha and "bystander" not in against:
             against += ("bystander",)
         against += tuple(code for code in gap.unproven if code in _NOT_ITSELF)
-        worded = each.scopes.get(WORDINGS)
-        if worded is not None and not _is_shown(worded, made.delta):
-            limits += ("these_wordings",)
-        if not (each.view.of_rows[0] in BASELINES or _is_shown(each.without_perceiver, made.delta)):
-            limits += ("one_perceiver",)
+        limits += gap.qualified
         if not (back or against):
             if len(estimated.groups) == 2 and not estimated.view.against:
                 limits += ("two_groups",)
             beyond = held.decided == "beyond" and not any(speaks_against(gap, made.delta, margin=held.margin))
+            if margin is not None:  # else what is shown elsewhere is what is shown here
+                limits = apart + limits
             size = "smaller" if inside else "beyond" if margin is not None and beyond else ""
             return answer("lower" if made.delta < 0 else "higher", "words" if of_words else "group", size, limits)
     elif made.p <= alpha:
         limits += ("not_corrected",)
     elif p_adjusted[NARRATIVES] <= alpha:
         limits += ("terms_differ" if scope == TERMS else "invented_as_large",)
-    limits = (*back, *against, *limits)
+    if apart:
+        answer = partial(GroupAnswer, scope)
+    limits = (*back, *against, *apart, *limits)
     if inside:
         return answer("within", limits=limits)
-    if back or set(against) - _NOT_ITSELF:
+    if back or apart or set(against) - _NOT_ITSELF:
         return answer("undecided", limits=limits)
     if margin is None:
         return answer("not_shown", limits=limits)
@@ -213,6 +281,11 @@ def _held_back(plan: DisparityPlan, view: RatedView) -> Iterator[str]:
     dust = END_TOLERANCE * (high - low)
     if (view.y < low - dust).any() or (view.y > high + dust).any():
         yield "beyond_scale"
+
+
+def _is_certain(made: GapEstimate | NotEstimableError | None) -> TypeGuard[GapEstimate]:
+    """Whether an estimate has an interval, or is the same in all narratives."""
+    return isinstance(made, GapEstimate) and (made.se > 0 or made.not_estimable.endswith(SAME))
 
 
 def _is_shown(made: GapEstimate | NotEstimableError | None, sign: float) -> bool:

@@ -227,8 +227,11 @@ class GroupDisparity:
     shares_without: Mapping[str, float] = field(default_factory=dict)  # what that has of the variance of words
     # Without its farthest word, for any such words; None where terms do not tell a group from its words.
     without_word: GapEstimate | None = None
+    # Without the cue that adds most to it; None of one cue.
+    without_cue: GapEstimate | None = None
     # Without the group of perceivers that adds most to it; None of one group of perceivers, and without identities.
     without_perceiver: GapEstimate | None = None
+    perceivers_differ: bool = False  # whether a group of perceivers has it on the other side
 
     @property
     def narrow(self) -> GapEstimate | None:
@@ -279,6 +282,7 @@ class ViewEstimates:
     cues: tuple[tuple[GroupByCue, FamilyMember], ...]
     within: WordSpread | NotEstimableError  # of terms within groups
     labels: WordSpread | NotEstimableError  # of invented groups
+    others: tuple[ViewEstimates, ...] = ()  # of the view over all perceivers: as rated without a persona, by "a person"
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,16 +355,16 @@ class DisparityPlan:
             share = _share_of_words(units, view.contrasts[place])
             groups.append(self._of_group(view, place, name, self._over(narrow), within, share, of_labels, wordings))
         terms = tuple(map(self._over, found[n:m]))
-        groups = self._with_rest(view, groups, terms, units, within, of_labels)
         of_cue = tuple(zip(by_cue, map(self._over, found[m:k]), strict=True))
+        groups = self._with_rest(view, groups, terms, of_cue, units, within, of_labels)
         return ViewEstimates(view, tuple(groups), terms, of_cue, within, of_labels)
 
     def _with_rest(
         self, view: RatedView, groups: Sequence[GroupDisparity], terms: Sequence[FamilyMember],
-        units: WordUnits | NotEstimableError, within: WordSpread | NotEstimableError,
-        labels: WordSpread | NotEstimableError,
+        of_cue: Sequence[tuple[GroupByCue, FamilyMember]], units: WordUnits | NotEstimableError,
+        within: WordSpread | NotEstimableError, labels: WordSpread | NotEstimableError,
     ) -> list[GroupDisparity]:  # fmt: skip
-        """Add to each group its disparity without other groups, a word or perceivers that alone may have made it.
+        """Add to each group its disparity without other groups, a word, a cue or perceivers that may have made it.
 
         One group that is rated 20 points lower makes each of three others 6.7 points higher than the rest.
         """
@@ -372,6 +376,7 @@ class DisparityPlan:
         left: list[tuple[int, str, FloatArray]] = []  # the group, what was left out, and the weights of the groups
         opposite: dict[int, list[int]] = {}
         shares: dict[int, float] = {}
+        made = list(groups)
         for place, size in enumerate(sizes):
             if size == 0:
                 continue
@@ -386,13 +391,20 @@ class DisparityPlan:
                 columns, shares[place] = units.but_farthest(view, place, size, terms)
                 left.append((place, "word", weights))
                 cells.append(view.cells((columns + weights @ view.members - view.members[place])[None])[0])
+            told = [(of.columns, np.sign(size) * member.estimate.delta) for of, member in of_cue
+                    if of.group == groups[place].group and member.estimate is not None]  # fmt: skip
+            if len(told) > 1:
+                but_farthest = sorted(told, key=lambda each: each[1])[:-1]
+                left.append((place, "cue", weights))
+                cells.append(view.cells(np.mean([columns for columns, _ in but_farthest], axis=0)[None])[0])
             if raters is not None:
                 left.append((place, "perceiver", weights))
-                cells.append(raters.but_farthest(view.cells((weights @ view.members)[None])[0], size))
+                of_all = view.cells((weights @ view.members)[None])[0]
+                cells.append(raters.but_farthest(of_all, size))
+                made[place] = replace(made[place], perceivers_differ=bool((raters.parts(of_all) * size < 0).any()))
         if not cells:
-            return list(groups)
+            return made
         found = estimate_contrasts(view.y, np.array(cells), confidence=self.confidence, levels=view.levels)
-        made = list(groups)
         for (place, what, weights), member in zip(left, map(self._over, found), strict=True):
             rest = member.estimate
             if rest is None:
@@ -400,6 +412,8 @@ class DisparityPlan:
             if what == "word":
                 wide = self._beside(rest, within, shares[place])
                 made[place] = replace(made[place], without_word=wide if isinstance(wide, GapEstimate) else None)
+            elif what == "cue":
+                made[place] = replace(made[place], without_cue=rest)
             elif what == "perceiver":
                 made[place] = replace(made[place], without_perceiver=rest)
             else:
@@ -603,14 +617,21 @@ class _Raters:
         if len(names) < 2:
             return None
         means = cell_means(view.y.reshape(len(view.y), -1)).reshape(view.y.shape[1:])
-        return cls(np.array([[own == name for own in view.of_rows] for name in names]), np.nan_to_num(means))
+        # A pair that was never asked about says nothing: it counts as the mean of its perceiver.
+        means = np.where(np.isnan(means), np.nanmean(means, axis=1, keepdims=True), means)
+        return cls(np.array([[own == name for own in view.of_rows] for name in names]), means)
 
     def but_farthest(self, cells: FloatArray, size: float) -> FloatArray:
         """Weights of cells, shape (R, C), without the group of perceivers that adds most to a disparity."""
-        parts = self.belongs @ (cells * self.means).sum(axis=1)
         n = len(self.belongs)
-        kept: FloatArray = np.where(self.belongs[np.argmax(np.sign(size) * parts)][:, None], 0.0, cells) * n / (n - 1)
+        far = np.argmax(np.sign(size) * self.parts(cells))
+        kept: FloatArray = np.where(self.belongs[far][:, None], 0.0, cells) * n / (n - 1)
         return kept
+
+    def parts(self, cells: FloatArray) -> FloatArray:
+        """Return what each group of perceivers adds to a disparity, shape (G,)."""
+        added: FloatArray = self.belongs @ (cells * self.means).sum(axis=1)
+        return added
 
 
 def _share_of_words(units: WordUnits | NotEstimableError, contrast: FloatArray) -> float:

@@ -64,6 +64,7 @@ from audit.statistics.estimates import GapEstimate, t_interval, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.planning import narratives_to_rule_out
 from audit.statistics.ratings import FloatArray
+from audit.tables.disparity import SHOWN_APART
 
 Decided: TypeAlias = Literal["within", "beyond", "undecided"]
 _NAN: Final = float("nan")
@@ -138,15 +139,39 @@ def hold(
         elif at_most < each.margin:
             decided = "within"
         why, reasons = line.why(each.margin) if decided == "undecided" else ("", ())
+        apart: tuple[str, ...] = ()
+        if decided == "within" and line.baseline is None:
+            apart = beyond_apart(line.gap, gaps, each.margin, alpha=alpha)
+        if apart:
+            decided, why, reasons = (
+                "undecided",
+                "; ".join(f"within the margin, but {SHOWN_APART[code]}" for code in apart),
+                apart,
+            )
         key = line.gap.dimension, line.gap.variant, line.gap.kind
         wanted = line.n_needed(
             each.margin, power=1 - (1 - power) / len(found), n_narratives=n_narratives, sd=spreads[key]
         )
+        wanted = _NAN if apart else wanted
         made.append(
             replace(each, p_adjusted=p_adjusted, beyond_low=low, beyond_high=high, beyond_level=level, decided=decided,
                     why=why, reasons=reasons, n_needed=wanted)
         )  # fmt: skip
     return made
+
+
+def beyond_apart(gap: DecidedGap, gaps: Sequence[DecidedGap], margin: float, *, alpha: float) -> tuple[str, ...]:
+    """Return the codes of views, cues and emotions in which a disparity is shown beyond the margin, corrected for all.
+
+    What is within the margin over all perceivers, terms and emotions does not acquit a model that rates a group lower
+    as it is deployed, if it is told by a first name, or in its anger.
+    """
+    size = sum(len(each.apart) for each in gaps)
+    return tuple(
+        dict.fromkeys(
+            code for code, found in gap.apart if found and _both_sides(found, margin + gap.off) <= alpha / size
+        )
+    )
 
 
 def _levels(p: FloatArray, size: int, *, alpha: float) -> list[float]:

@@ -266,6 +266,9 @@ def _against_a_gap(held: Held) -> Iterator[str]:
         return
     if gap.kind == "disparity":
         yield from gap.unproven
+        # A change is one of the group only if both runs tell it from its words, as in a comparison of runs.
+        theirs = () if held.baseline is None else held.baseline.unproven
+        yield from (code for code in theirs if code != "terms_differ" and code not in gap.unproven)
     elif gap.control == "none":
         yield "not_controlled"
     elif gap.scope == "pairs":

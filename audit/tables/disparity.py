@@ -153,6 +153,13 @@ DISPARITY: Final = Table(
     },
 )
 _DECIDING: Final = ("all", "no_persona", "unspecified")
+SHOWN_APART: Final = {
+    "no_persona_differs": "a difference is shown without a persona",
+    "person_differs": "a difference is shown as rated by “a person”",
+    "cue_differs": "a difference is shown as told by one of the cues",
+    "emotion_differs": "a difference is shown in narratives of one of the emotions",
+}
+"""What another view, cue or emotion shows of a group that is not lower or higher over all, by code of ``limits``."""
 
 
 def deciding_view(views: Collection[str]) -> str:

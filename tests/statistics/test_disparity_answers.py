@@ -286,6 +286,75 @@ def test_one_persona_alone_is_not_whoever_speaks():
     assert limits_in(headlines(nobody, "no_persona").loc["B"]) == []
 
 
+def test_what_some_personas_rate_the_other_way_is_not_said_of_whoever_speaks():
+    y = drawn(40, PAIRS, planted={"A": -18.0}, seed=54)
+    y[:, :2, :2] += 36.0  # A's own perceivers rate A 18 higher
+    table = disparities(build_ratings(y, PAIRS))
+    row = headlines(table).loc["A"]
+    assert (row["code"], limits_in(row)) == ("lower", ["personas_differ"])
+    assert "on average over the personas asked" in sentence(table).words
+
+
+@pytest.mark.parametrize(
+    ("perceiver", "code"), [("no persona", "no_persona_differs"), ("unspecified", "person_differs")]
+)
+def test_a_group_that_is_lower_without_a_persona_alone_is_not_said_to_be_rated_alike(perceiver, code):
+    perceivers = [*ABCD, perceiver]
+    y = drawn(60, PAIRS, perceivers=perceivers, noise=1.0, seed=67)
+    for size, margin, wanted in ((0.0, 8.0, "within"), (-20.0, 8.0, "undecided"), (-20.0, None, "undecided"),
+                                 (-2.0, 8.0, "within"), (0.0, None, "not_shown")):  # fmt: skip
+        planted = y.copy()
+        planted[:, -1, :2] += size
+        ratings = build_ratings(planted, perceivers, PAIRS)
+        table = disparities(ratings, settings=at(margin))
+        row = headlines(table).loc["A"]
+        assert row["code"] == wanted, (size, margin)
+        assert (code in limits_in(row)) == (wanted == "undecided")
+        assert (set(headlines(table)["code"]) == {wanted}) == (wanted != "undecided")  # of A alone
+        if wanted == "undecided":
+            assert np.isnan(row["supported_margin"])
+            assert sentence(table).kind == "undecided"
+            told = Repetition({"religion": terms_of(ratings)})
+            held = {
+                each.gap.member: each
+                for each in hold(gaps_of(ratings, told=told), None, margins={"disparity": 8.0}, alpha=0.05, power=0.8,
+                                 n_narratives=60)
+            }  # fmt: skip
+            assert (held["A"].decided, held["A"].reasons) == ("undecided", (code,))
+            assert held["B"].decided == "within"
+
+
+@pytest.mark.parametrize(("by_label", "by_name", "code", "limit"), [
+    (-20.0, -20.0, "lower", ""), (0.0, -20.0, "lower", "one_cue"), (16.0, -16.0, "undecided", "cue_differs"),
+    (0.0, 0.0, "within", ""),
+])  # fmt: skip
+def test_what_one_cue_alone_shows_is_said_of_that_cue(by_label, by_name, code, limit):
+    groups = [group for group in "ABCDEFGH" for _ in range(4)]
+    y = drawn(60, groups, perceivers=["no persona"], noise=1.0, seed=68)
+    y[:, :, :2] += by_label
+    y[:, :, 2:4] += by_name
+    ratings = build_ratings(y, ["no persona"], groups)
+    terms = list(dict.fromkeys(ratings["experiencer"]))
+    cues = {term: ("label", "name")[place % 4 > 1] for place, term in enumerate(terms)}
+    told = Repetition({"religion": terms_of(ratings)}, cues={"religion": cues})
+    table = disparities(ratings, repetition=told, settings=at(10.0))
+    rows = headlines(table, "no_persona")
+    assert (rows.loc["A", "code"], limits_in(rows.loc["A"])[:1]) == (code, [limit] if limit else [])
+    assert "cue_differs" not in "; ".join(rows.drop("A")["limits"])
+    assert ("one of the cues" in sentence(table).words) == bool(limit)
+
+
+def test_a_group_that_is_lower_in_one_emotion_and_higher_in_another_is_not_said_to_be_rated_alike():
+    y = drawn(80, PAIRS, noise=1.0, seed=69)
+    for size, code in ((9.0, "undecided"), (3.0, "within")):
+        planted = y.copy()
+        planted[::2, :, :2] -= size  # narratives of anger and joy in turn
+        planted[1::2, :, :2] += size
+        rows = headlines(disparities(build_ratings(planted, PAIRS), settings=at(6.0)))
+        assert rows["code"].to_dict() == {"A": code, "B": "within", "C": "within", "D": "within"}
+        assert limits_in(rows.loc["A"]) == (["emotion_differs"] if code == "undecided" else [])
+
+
 @pytest.mark.parametrize("invented", [True, False])
 def test_against_a_person_what_any_label_does_is_not_of_the_group(invented):
     # Every label is rated 6 above "a person", those of invented groups as well; D is lower by 20 more.

@@ -479,7 +479,7 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
         for whose, codes in limiting or both[:1]
         for code in codes
     }
-    if not told and held.baseline is not None and _controlled_otherwise(held.gap, held.baseline):
+    if not told and held.baseline is not None and held.gap.control != held.baseline.control:
         told = {"the baseline's gap is controlled for repetition of words in another way": "other_control"}
     if told:
         return Judged(held, "undecided", "; ".join(told), tuple(told.values()))
@@ -492,13 +492,6 @@ def _in_words(code: str, gap: DecidedGap) -> str:
         return _REASONS.get(code, code)
     step = step_for((code,)).rstrip(".")
     return f"beyond the margin, but {limit_in_words(code)}{f'; {step[0].lower()}{step[1:]}' if step else ''}"
-
-
-def _controlled_otherwise(gap: DecidedGap, baseline: DecidedGap) -> bool:
-    """Whether a baseline's gap is told from words in another way than the run's."""
-    if gap.kind == "disparity":
-        return gap.scope != baseline.scope
-    return gap.control != baseline.control
 
 
 def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
@@ -544,6 +537,10 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
             "some ratings are missing: a gap passes only if it would pass whatever their values; its interval "
             "allows for that"
         )
+    notes += [
+        f"{gap_name(row.held.gap)}: {limit_in_words(code)}"
+        for row in rows if row.verdict == "failed" for code in row.held.gap.qualified
+    ]  # fmt: skip
     if strict_average:
         notes.append("strict_average=true: emotions, groups, refusals and who gets less (D) were not tested")
         return tuple(notes)
