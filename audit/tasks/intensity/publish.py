@@ -86,8 +86,8 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.ratings import groups_by_dimension, without_dimensions
     from audit.statistics.remarks import written_differs
     from audit.statistics.text_differences import text_tables, texts_remarks
-    from audit.tables.ratings import MANIPULATION
-    from audit.tables.run_of_ratings import OF_RATINGS, RELEASED_TABLES, TABLES
+    from audit.tables.ratings import MANIPULATION, TRIALS
+    from audit.tables.run_of_ratings import TABLES, described_in
     from audit.tables.verdicts import JUDGED, VERDICTS
     from audit.tasks.intensity.page import render_report
 
@@ -159,6 +159,9 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     tables = within_scale(tables, TABLES, dict.fromkeys(ratings["variant"].unique(), abs(high - low)))
     followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest)
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
+    if manifest.elicitation.trials is not None:
+        tried = [each.model_dump() for each in manifest.elicitation.trials.tried]
+        tables["trials"] = pd.DataFrame(tried, columns=list(TRIALS))
     tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
         folder.table(PEOPLE_INTENSITIES).frame(),
@@ -206,8 +209,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     )
     whose = bool((tables["gap"]["note"] != NO_PERCEIVERS).any())
     said = tuple(line for lines in (answers if whose else answers[::-1]) for line in lines)
-    known = (*OF_RATINGS, *(table for name, table in RELEASED_TABLES.items() if name in tables))
-    report = write_all(folder, manifest, tables, drawn, figures, html, known=known)
+    report = write_all(folder, manifest, tables, drawn, figures, html, known=described_in(tables))
     lines = _lines(tables["gap"], confidence=settings.confidence)
     return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 
