@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 from markupsafe import Markup
@@ -67,7 +67,7 @@ def render_report(
     """
     if "gap" not in tables:
         raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")
-    view = view_manifest(manifest)
+    view = view_manifest(manifest, shown=_without_trials(manifest.content))
     level = coverage(view.confidence)
     known = with_absent(tables, {**TABLES, **OF_SOME})
     measured = [
@@ -203,6 +203,14 @@ def _gaps(
         yield _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "", _has_wider(titled))
     yield dimension_tables.manipulation(results)
     yield dimension_tables.comparisons(results)
+
+
+def _without_trials(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest's content without the trials of the elicitation, which have a table."""
+    told = content.get("elicitation")
+    if not isinstance(told, Mapping):
+        return dict(content)
+    return {**content, "elicitation": {name: value for name, value in told.items() if name != "trials"}}
 
 
 def _trials(results: Results, trials: Trials | None) -> Section | None:
