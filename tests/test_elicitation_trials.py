@@ -59,7 +59,7 @@ class Follows:
         narrative = re.search(r'^"(.+)"$', prompt.user, re.MULTILINE)[1]
         feels = f"how much {self.own[narrative]} did" in prompt.user
         by = self.by if (method, prompt.begun) in self.ways else 0.0
-        return str(round(50 + by * (feels - 0.5) + 8 * uniform(narrative, method, prompt.begun) * bool(by)))
+        return str(round(50 + by * (feels - 0.5) + 8 * uniform(prompt.user, method, prompt.begun) * bool(by)))
 
     def write(self, prompts, *, max_tokens, done, **_):
         done(len(prompts))
@@ -128,7 +128,9 @@ def test_the_way_that_follows_the_story_is_chosen_kept_and_shown_and_a_resumed_r
     said = capsys.readouterr().err
     assert "trying 4 ways" in said
     assert 'expected, answers begun with "Number: " (chosen)' in said
-    assert "How the elicitation was chosen" in page_of(folder)
+    page = page_of(folder)
+    assert "How the elicitation was chosen" in page
+    assert "trials: tried" not in page  # the manifest's part of the page leaves them to the table
     dictionary = pd.read_csv(folder / "tables" / "dictionary.csv")
     assert {"trials", "trial_answers"} <= set(dictionary["table"])
 
@@ -211,15 +213,17 @@ def way(t, *, difference=10.0, n=12, note=""):
         # sqrt(1 + 4^2 / 24) = 1.291: the first within it of 4 has 2.71 or more
         ((way(2.70), way(4.0)), 1),
         ((way(2.72), way(4.0)), 0),
+        ((way(4.9), way(30.0)), 1),  # and from 5 on it is sure
+        ((way(5.1), way(30.0)), 0),
         ((way(0.0, difference=0.0), way(-1.0, difference=-3.0)), 0),
         ((way(9.0, note="only 2 of 12 narratives were rated both times"), way(1.0)), 1),
-        ((way(9.0, note="none"), way(10.0, note="none"), way(20.0, note="none")), 2),
+        ((way(1.0, note="none"), way(2.0, note="none"), way(4.0, note="none")), 2),
         ((way(None, difference=0.0), way(3.0)), 1),  # all narratives rated alike: t is 0
-        ((way(5.0), way(None, difference=20.0)), 1),  # all narratives differ by 20: nothing is surer
+        ((way(4.0), way(None, difference=20.0)), 1),  # all narratives differ by 20: nothing is surer
         ((way(None, difference=None, n=0, note="cannot"), way(None, difference=None, n=0, note="cannot")), 0),
     ],
 )
-def test_the_first_way_within_one_standard_error_of_the_best_is_taken(rows, chosen):
+def test_the_first_way_within_one_standard_error_of_the_best_or_sure_to_follow_is_taken(rows, chosen):
     assert best_way(rows) == chosen
 
 
@@ -325,3 +329,26 @@ def test_plan_counts_the_prompts_of_trials_until_the_run_has_chosen(run, capsys)
     (Path("run") / "ratings.parquet").unlink()  # so that something is left to ask
     assert main(["plan", *counted]) == 0
     assert "to choose" not in capsys.readouterr().out
+
+
+# --- Tiny models ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "how", ["engine.replicas=1", pytest.param("engine.replicas=2", marks=[pytest.mark.process, pytest.mark.long])]
+)
+def test_a_model_without_a_card_is_tried_in_four_ways_and_asked_in_the_chosen_one(how, number_model, audit, tmp_path):
+    words = [each for each in SMALL if each != "model.path=scripted"]
+    words = [f"model.path={number_model}", *words, "elicitation.max_tokens=6", "engine=transformers"]
+    assert audit("run", *words, "engine.device=cpu", "run_dir=run", how) == 0
+    folder = tmp_path / "run"
+    found = manifest_of(folder)["elicitation"]
+    tried = found["trials"]["tried"]
+    [chosen] = [each for each in tried if each["chosen"]]
+    assert (found["method"], found["prefill"]) == (chosen["method"], chosen["begun"])
+    assert best_way(tried) == tried.index(chosen)
+    answers = pd.read_parquet(folder / "trial_answers.parquet")
+    assert answers.groupby(["method", "begun"], observed=True).size().tolist() == [24] * 4
+    read = answers.loc[answers["method"] == "expected"]
+    assert read["number_mass"].notna().all()
+    assert "How the elicitation was chosen" in page_of(folder)

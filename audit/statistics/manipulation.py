@@ -25,6 +25,7 @@ FOLLOWS: Final = "follows"
 DOES_NOT_FOLLOW: Final = "does_not_follow"
 NOT_SHOWN: Final = "not_shown"
 RATED_SHARE: Final = 0.5  # below this share of narratives rated both times, these speak for too few
+ENOUGH: Final = 5.0  # standard errors of a response that leave no doubt that ratings follow the story
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
 _PASSED: Final[Mapping[Followed, bool | None]] = {FOLLOWS: True, DOES_NOT_FOLLOW: False, NOT_SHOWN: None}
 
@@ -160,8 +161,9 @@ def best_way(rows: Sequence[Mapping[str, Any]]) -> int:
     -----
     A way counts by t, its mean response in standard errors: larger differences, less spread between narratives and
     fewer missing ratings all raise it. The first way within one standard error of the largest t is taken, as Breiman et
-    al. [1]_ choose among models: with so few narratives a larger t is mostly luck, and models that all follow are then
-    asked alike. That standard error is √(1 + t²/2n) of a standardised mean times √n [2]_, of n narratives.
+    al. [1]_ choose among models: with so few narratives a larger t is mostly luck. That standard error is √(1 + t²/2n)
+    of a standardised mean times √n [2]_, of n narratives. From ``ENOUGH`` on a way follows surely: more is not better,
+    so that models that follow in every way are asked alike. How often which way is taken: ``benchmarks/trials.py``.
 
     Ways with a note are left out, unless all have one.
 
@@ -172,22 +174,24 @@ def best_way(rows: Sequence[Mapping[str, Any]]) -> int:
 
     Examples
     --------
-    The second way is the first within √(1 + 8²/24) = 1.91 of the last one's 8.
+    The second way is the first within √(1 + 4²/24) = 1.29 of the last one's 4.
 
     >>> rows = [
     ...     {"difference": d, "standard_errors": t, "n_pairs": 12, "note": ""}
-    ...     for d, t in ((0.0, 0.0), (30.0, 6.5), (35.0, 8.0))
+    ...     for d, t in ((0.0, 0.0), (20.0, 3.0), (35.0, 4.0))
     ... ]
     >>> best_way(rows)
     1
     """
     fit = [place for place, row in enumerate(rows) if not row["note"] and row["difference"] is not None]
-    fit = fit or [place for place, row in enumerate(rows) if row["difference"] is not None] or [0]
+    fit = fit or [place for place, row in enumerate(rows) if row["difference"] is not None]
+    if not fit:
+        return 0
     sizes = {place: _in_standard_errors(rows[place]) for place in fit}
     best = max(fit, key=lambda place: (sizes[place], -place))
     t = sizes[best]
-    least = t if math.isinf(t) else t - math.sqrt(1 + t**2 / (2 * rows[best]["n_pairs"] or math.inf))
-    return next(place for place in fit if sizes[place] >= least)
+    least = t if math.isinf(t) else t - math.sqrt(1 + t**2 / (2 * rows[best]["n_pairs"]))
+    return next(place for place in fit if sizes[place] >= min(least, ENOUGH))
 
 
 def _in_standard_errors(row: Mapping[str, Any]) -> float:
