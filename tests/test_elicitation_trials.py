@@ -16,10 +16,12 @@ from audit.asking.run_identity import default_run_dir
 from audit.cli.main import main
 from audit.engines.base import Generated, TopTokens
 from audit.errors import ModelError
-from audit.statistics.manipulation import best_way, way_row
+from audit.statistics.manipulation import best_way
 from audit.tasks.intensity.trials import prompts_of, trial_prompts, ways
 from stimuli.manipulation import LEAST, manipulated
-from stimuli.narratives import load_narratives
+from stimuli.narratives import emotion_valence, load_narratives
+
+pytestmark = pytest.mark.long
 
 SMALL = (
     "model.path=scripted", *FOUR_RELIGIONS, "stimuli.emotions=[sad,happy]", "stimuli.situations_per_emotion=3",
@@ -200,53 +202,6 @@ def test_a_model_that_follows_in_no_way_is_asked_in_the_simplest_and_the_check_s
     assert check["answer"] == "does_not_follow"
 
 
-# --- The rule -------------------------------------------------------------------------------------------------------
-
-
-def way(t, *, difference=10.0, n=12, note=""):
-    return {"difference": difference, "standard_errors": t, "n_pairs": n, "note": note}
-
-
-@pytest.mark.parametrize(
-    ("rows", "chosen"),
-    [
-        # sqrt(1 + 4^2 / 24) = 1.291: the first within it of 4 has 2.71 or more
-        ((way(2.70), way(4.0)), 1),
-        ((way(2.72), way(4.0)), 0),
-        ((way(4.9), way(30.0)), 1),  # and from 5 on it is sure
-        ((way(5.1), way(30.0)), 0),
-        ((way(0.0, difference=0.0), way(-1.0, difference=-3.0)), 0),
-        ((way(9.0, note="only 2 of 12 narratives were rated both times"), way(1.0)), 1),
-        ((way(1.0, note="none"), way(2.0, note="none"), way(4.0, note="none")), 2),
-        ((way(None, difference=0.0), way(3.0)), 1),  # all narratives rated alike: t is 0
-        ((way(4.0), way(None, difference=20.0)), 1),  # all narratives differ by 20: nothing is surer
-        ((way(None, difference=None, n=0, note="cannot"), way(None, difference=None, n=0, note="cannot")), 0),
-    ],
-)
-def test_the_first_way_within_one_standard_error_of_the_best_or_sure_to_follow_is_taken(rows, chosen):
-    assert best_way(rows) == chosen
-
-
-def test_a_way_counts_by_pairs_alone_and_a_refusal_is_missing():
-    own, wrong = [10.0, 20.0, 30.0, float("nan")], [4.0, 12.0, 20.0, 5.0]
-    answers = pd.DataFrame(
-        [
-            {
-                "narrative_id": str(place), "kind": kind, "intensity": intensity, "number_mass": 0.5,
-                "status": "rated" if intensity == intensity else "refused",
-            }
-            for kind, values in (("own", own), ("wrong", wrong))
-            for place, intensity in enumerate(values)
-        ]
-    )  # fmt: skip
-    row = way_row(answers, n_asked=4, min_number_mass=0.4)
-    # Differences 6, 8, 10: mean 8, SD 2, SE 2/sqrt(3) = 1.1547, t = 6.9282.
-    assert (row["n_pairs"], row["difference"], row["note"]) == (3, 8.0, "")
-    assert row["standard_errors"] == pytest.approx(8 / (2 / 3**0.5))
-    assert "of the probability" in way_row(answers, n_asked=4, min_number_mass=0.6)["note"]
-    assert "3 of 8" in way_row(answers, n_asked=8, min_number_mass=0.4)["note"]
-
-
 # --- What is asked --------------------------------------------------------------------------------------------------
 
 
@@ -265,6 +220,11 @@ def test_narratives_of_trials_are_neither_the_runs_nor_its_checks_and_name_no_id
     assert len(asked) == 24
     assert len({each.narrative_id for each in asked}) == 12
     assert {each.kind for each in asked} == {"own", "wrong"}
+    pleasant = [emotion_valence()[each.cell.narrative.emotion] == "positive" for each in asked]
+    of_kind = {
+        kind: [p for p, each in zip(pleasant, asked, strict=True) if each.kind == kind] for kind in ("own", "wrong")
+    }
+    assert {kind: sum(those) for kind, those in of_kind.items()} == {"own": 6, "wrong": 6}
     told = {each.neutral for each in (*plan.grid.narratives.narratives, *plan.grid.narratives.others)}
     checked = {each.cell.narrative.neutral for each in manipulated(plan.grid, size=10 * LEAST, seed=0)}
     assert not {each.cell.narrative.neutral for each in asked} & (told | checked)
@@ -352,3 +312,16 @@ def test_a_model_without_a_card_is_tried_in_four_ways_and_asked_in_the_chosen_on
     read = answers.loc[answers["method"] == "expected"]
     assert read["number_mass"].notna().all()
     assert "How the elicitation was chosen" in page_of(folder)
+
+
+def test_a_model_that_rates_pleasant_emotions_higher_whatever_is_told_does_not_follow(run):
+    class Likes(Follows):
+        def rate(self, prompt, method):
+            super().rate(prompt, method)
+            words = {each.words.noun: each.emotion for each in load_narratives("geneva20").narratives}
+            noun = re.search(r"how much (.+) did", prompt.user)[1]
+            likes = (method, prompt.begun) in self.ways
+            return "80" if likes and emotion_valence().get(words.get(noun, "")) == "positive" else "20"
+
+    tried = manifest_of(run(Likes(BEGUN)))["elicitation"]["trials"]["tried"]
+    assert [each["difference"] for each in tried] == [0.0] * 4

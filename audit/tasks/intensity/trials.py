@@ -7,6 +7,7 @@ narrative of it is one of the run's or of its check.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +32,7 @@ from audit.tables.ratings import TRIAL_ANSWERS, ElicitedRating
 from audit.tasks.intensity.checks import elicitation_of, manipulated_rows
 from stimuli.languages import ENGLISH
 from stimuli.manipulation import OWN, WRONG, Manipulated, manipulated
-from stimuli.narratives import load_narratives
+from stimuli.narratives import Narrative, emotion_valence, load_narratives
 from stimuli.prompts import Prompt, PromptGrid, Question
 from stimuli.strategies import strategy_values
 
@@ -76,24 +77,33 @@ def no_trials(config: AuditConfig) -> str:
 def trial_prompts(plan: Plan) -> list[Manipulated]:
     """Return the narratives of trials, each with its own emotion and a wrong one: the same whatever the run's sample.
 
-    They are of a packaged source that the run does not ask about, so that its check has other narratives.
+    They are of a packaged source that the run does not ask about, so that its check has other narratives, and as many
+    are pleasant as unpleasant: else a model that always rates pleasant emotions higher would seem to follow. Strong
+    emotions show the most.
     """
-    narratives = load_narratives(source_for(plan.config), situations_per_emotion=1)
+    found = load_narratives(source_for(plan.config), situations_per_emotion=2, intensity="strong")
+    narratives = replace(found, narratives=tuple(_balanced(found.narratives)))
     grid = PromptGrid(plan.grid.dimensions, narratives, plan.grid.variant)
-    asked = [
-        each
-        for each in manipulated(grid, size=0, seed=0, nobody=plan.config.nobody)
-        if grid.can_show(each.cell.narrative)
-    ]
-    chosen = list(dict.fromkeys(each.narrative_id for each in asked))[:N_NARRATIVES]
-    return [each for each in asked if each.narrative_id in chosen and each.kind in (OWN, WRONG)]
+    asked = manipulated(grid, size=0, seed=0, nobody=plan.config.nobody)
+    return [each for each in asked if each.kind in (OWN, WRONG)]
+
+
+def _balanced(narratives: Sequence[Narrative]) -> Iterator[Narrative]:
+    """Yield half of the narratives of each valence, of as many emotions as there are."""
+    n_before: Counter[str] = Counter()
+    turns: dict[int, list[Narrative]] = {}  # the first narrative of each emotion, then the second
+    for each in narratives:
+        turns.setdefault(n_before[each.emotion], []).append(each)
+        n_before[each.emotion] += 1
+    in_turn = [each for turn in sorted(turns) for each in turns[turn]]
+    for valence in ("positive", "negative"):
+        yield from [each for each in in_turn if emotion_valence().get(each.emotion) == valence][: N_NARRATIVES // 2]
 
 
 def prompts_of(plan: Plan) -> Iterator[Prompt]:
-    """Yield every prompt of the trials of a new run: none if its elicitation is stated, or nothing can be tried."""
-    own = ways(plan.config)
-    if len(own) > 1 and not no_trials(plan.config):
-        for way in own:
+    """Yield every prompt of the trials of a new run that leaves something open: none if nothing can be tried."""
+    if not no_trials(plan.config):
+        for way in ways(plan.config):
             yield from _begun(plan, trial_prompts(plan), way)
 
 
@@ -119,9 +129,9 @@ def _settled(plan: Plan, way: Way, trials: Mapping[str, Any] | None = None) -> P
 def choose(plan: Plan, folder: RunFolder, *, say: Say) -> Plan:
     """Try the ways that a plan leaves open, store the answers, and return the plan with the one that follows best."""
     own, why_not = ways(plan.config), no_trials(plan.config)
-    if len(own) == 1 or why_not:
-        say(f"elicitation: {own[0]}; nothing was tried, because {why_not or 'the command leaves nothing open'}")
-        return _settled(plan, own[0], {"left_out": why_not} if why_not else None)
+    if why_not:
+        say(f"elicitation: {own[0]}; nothing was tried, because {why_not}")
+        return _settled(plan, own[0], {"left_out": why_not})
     asked = trial_prompts(plan)
     n = len(asked)
     say(f"elicitation=auto: trying {len(own)} ways to get a rating, {n} prompts without identities each ...")
