@@ -59,7 +59,7 @@ def test_no_option_of_the_schema_is_left_out_but_those_that_only_another_option_
         ("task.kind", "one of the choices", "intensity", ("intensity", "reply", "emotion", "cause", "inventory")),
         ("measures.epitome.explorations", "text or names with values, or null", "null", ()),
         ("prompt.scale.high", "whole number", "100", ()),
-        ("elicitation.prefill", "text", '""', ()),
+        ("elicitation.prefill", "text", "auto", ()),
     ],
 )
 def test_type_default_and_choices_are_those_of_schema_and_files(name, type_, default, words):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from audit.asking.run_identity import PLACES, READS, TOLD, asked_model_name, grid_identity, settings_of
+from audit.configuration.elicitation import AUTO
 from audit.configuration.schema import AuditConfig
 from audit.errors import ConfigError
 from audit.runs.prompts import PromptsAsked
@@ -35,6 +36,7 @@ class Plan:
     pool: ExamplePool | None = None  # of examples; None if the strategy shows none
     knowledge: Knowledge | None = None  # from a user's file; None if there is none or a model infers it
     conversations: Conversations | None = None  # the corpus that the narratives come from
+    trials: Mapping[str, Any] | None = None  # the trials that chose the elicitation, for the manifest; None without any
 
     def __post_init__(self) -> None:
         # The configuration knows the scale of templates only: a published prompt brings its own.
@@ -74,7 +76,7 @@ class Plan:
     @property
     def begun(self) -> str:
         """The text that each answer is begun with; always empty for written answers."""
-        return "" if self.grid.variant.scale is None else self.config.elicitation.prefill
+        return "" if self.grid.variant.scale is None else self.config.settled().elicitation.prefill
 
     @property
     def announced(self) -> str:
@@ -150,7 +152,7 @@ class Plan:
         if grid.variant.scale is None:  # nothing is rated; the prompt's hash covers the task
             settings["elicitation"] = None
         else:
-            settings["elicitation"]["method"] = config.elicitation_method
+            settings["elicitation"]["method"] = AUTO if config.open_method else config.elicitation_method
             if config.elicitation_method == "expected":
                 settings["elicitation"]["reads"] = READS
         return settings | asked
@@ -162,6 +164,8 @@ class Plan:
         if scale is None:
             return task
         method = {**config.elicitation.model_dump(), "method": config.elicitation_method}
+        if self.trials is not None:
+            method["trials"] = self.trials
         return task | {"elicitation": method, "scale": asdict(scale)}
 
 

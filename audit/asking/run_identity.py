@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from audit.configuration.elicitation import AUTO
 from audit.configuration.model import ModelConfig
 from audit.configuration.schema import AuditConfig, fingerprint, measured
 from audit.runs.manifest import Manifest
@@ -96,6 +97,8 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
         settings["engine"].pop(key, None)
     settings["model"].pop("api_key_env", None)
     settings["model"].pop("date", None)  # named only for models whose prompts show a date
+    if settings["model"]["elicitation"] == AUTO:  # as earlier versions had it; what was asked is a key of its own
+        settings["model"]["elicitation"] = "generate"
     if config.model.chat_template is not None:
         from audit.engines.templates import read_template
 
@@ -177,11 +180,21 @@ def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:
     """Return a configuration's run folder, always the same; ``within`` None means ``reports_dir``."""
     model, parent = plan.config.model, within or plan.config.reports_dir
     # Earlier versions named folders by the model's card: continue in such a folder.
-    earlier = parent / _folder_name(Path(model.path).name if model.name == "own" else model.name, plan)
-    return earlier if earlier.is_dir() else parent / _folder_name(asked_model_name(model), plan)
+    card = Path(model.path).name if model.name == "own" else model.name
+    identity = plan.identity()
+    if plan.config.needs_trials:
+        # Earlier versions had no trials, and wrote the answers: continue such a run, unless `generate` was asked for.
+        elicitation = {key: value for key, value in identity["elicitation"].items() if value != AUTO}
+        written = {**identity, "elicitation": {**elicitation, "method": plan.config.elicitation_method}}
+        for name in (card, asked_model_name(model)):
+            earlier = parent / _folder_name(name, plan, written)
+            if Manifest.part_of(earlier, "config", "elicitation").get("method") == AUTO:
+                return earlier
+    earlier = parent / _folder_name(card, plan, identity)
+    return earlier if earlier.is_dir() else parent / _folder_name(asked_model_name(model), plan, identity)
 
 
-def _folder_name(model: str, plan: Planned) -> str:
+def _folder_name(model: str, plan: Planned, identity: Mapping[str, Any]) -> str:
     config = plan.config
     led = [config.strategy.name] if config.strategy.name != NO_STRATEGY else []
     wordings = [f"{config.wordings}-wordings"] if config.wordings > 1 else []
@@ -189,7 +202,7 @@ def _folder_name(model: str, plan: Planned) -> str:
     words = (model, *plan.named, plan.grid.variant.name, *spoken, *wordings, *led)
     model, *others = (re.sub(r"[^A-Za-z0-9._]+", "-", word) for word in words)
     name = "-".join([model[:_MODEL_LETTERS], *others])[:_FOLDER_LETTERS]
-    return f"{re.sub('-+', '-', name).strip('-.')}-{fingerprint(plan.identity())[:8]}"
+    return f"{re.sub('-+', '-', name).strip('-.')}-{fingerprint(identity)[:8]}"
 
 
 def shard_size_on(device: str) -> int:

@@ -48,6 +48,7 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     from stimuli.mentions import remarks
 
     task = TASKS[config.task.kind]
+    config = config.settled()  # another tool tries no other ways
     plan = task.plan(config)
     if left_out := sample_of(plan):
         note(left_out)

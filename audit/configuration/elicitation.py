@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
@@ -10,13 +10,17 @@ from audit.configuration.groups import GroupWithNewOptions, OptionGroup, TopP, o
 from audit.errors import ConfigError, check_margin
 from stimuli.strategies import THOUGHT, Stage
 
+AUTO: Final = "auto"
+"""The value of ``elicitation.method`` and ``elicitation.prefill`` that leaves the choice to card and trials."""
+
 
 class ElicitationConfig(OptionGroup):
     """How a rating is elicited from the model."""
 
     method: Literal["auto", "generate", "expected"] = Field(
         description="how ratings are obtained: expected = the mean of the model's distribution over the scale's "
-        "numbers; generate = the number is read from what the model writes; auto = the model card's choice"
+        "numbers; generate = the number is read from what the model writes; auto = as the model's card says, "
+        "else by trials"
     )
     max_tokens: int = Field(ge=1, description="generate: maximum tokens of an answer")
     parser: Literal["scale", "hou2025"] = Field(
@@ -29,7 +33,8 @@ class ElicitationConfig(OptionGroup):
     )
     prefill: str = Field(
         default="",
-        description='text that begins every answer, e.g. "Number: "; empty = none',
+        description='text that begins every answer, e.g. "Number: "; empty = none; auto = chosen by trials '
+        "(docs/statistics.md)",
     )
     check_sample: int = Field(
         default=0,

@@ -111,7 +111,9 @@ class ModelConfig(ModelAtServer):
     quantization: str | None = Field(description="vllm: awq, gptq, fp8, ...; null = as in the model's files")
     max_model_len: int = Field(ge=16, description="maximum tokens of prompt and answer together")
     trust_remote_code: bool = Field(description="true = run code from the model's repository on this machine")
-    elicitation: Literal["generate", "expected"] = Field(description="the meaning of elicitation=auto for this model")
+    elicitation: Literal["auto", "generate", "expected"] = Field(
+        description="the meaning of elicitation=auto for this model; auto = chosen by trials (docs/statistics.md)"
+    )
     chat_template: str | None = Field(
         default=None,
         min_length=1,

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 from pydantic import BaseModel, Field, model_validator
 
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.configuration.elicitation import ElicitationConfig, ThinkingConfig
+from audit.configuration.elicitation import AUTO, ElicitationConfig, ThinkingConfig
 from audit.configuration.engine import EngineConfig
 from audit.configuration.groups import GroupWithNewOptions, Words
 from audit.configuration.measures import MeasuresConfig
@@ -152,8 +152,27 @@ class AuditConfig(GroupWithNewOptions):
 
     @property
     def elicitation_method(self) -> Literal["generate", "expected"]:
-        """The elicitation, with ``auto`` resolved by the model's card."""
-        return self.model.elicitation if self.elicitation.method == "auto" else self.elicitation.method
+        """The elicitation, with ``auto`` resolved by the model's card; ``generate`` until trials choose."""
+        method = self.model.elicitation if self.elicitation.method == AUTO else self.elicitation.method
+        return "generate" if method == AUTO else method
+
+    @property
+    def open_method(self) -> bool:
+        """Whether neither the command nor the model's card says how ratings are elicited."""
+        return self.elicitation.method == AUTO == self.model.elicitation
+
+    @property
+    def needs_trials(self) -> bool:
+        """Whether trials choose the elicitation or the beginning of answers."""
+        return self.open_method or self.elicitation.prefill == AUTO
+
+    def settled(self, method: Literal["generate", "expected"] = "generate", begun: str = "") -> Self:
+        """Return the configuration with what it leaves to trials filled in; what it states stays."""
+        chosen = {
+            **({"method": method} if self.open_method else {}),
+            **({"prefill": begun} if self.elicitation.prefill == AUTO else {}),
+        }
+        return self.model_copy(update={"elicitation": self.elicitation.model_copy(update=chosen)}) if chosen else self
 
     @property
     def pack(self) -> LanguagePack | None:
@@ -241,7 +260,9 @@ class AuditConfig(GroupWithNewOptions):
 
 def load_config(composed: Mapping[str, Any]) -> AuditConfig:
     """Validate a composed configuration. A ConfigError names the key and the value."""
-    return _in_its_language(validate(AuditConfig, composed))
+    config = validate(AuditConfig, composed)
+    # Trials choose how ratings are elicited; other tasks ask for none.
+    return _in_its_language(config if config.task.stores == "ratings" else config.settled())
 
 
 def _in_its_language(config: AuditConfig) -> AuditConfig:
@@ -252,7 +273,11 @@ def _in_its_language(config: AuditConfig) -> AuditConfig:
     try:
         pack = config.pack
         assert pack is not None
-        begun = pack.beginning(config.elicitation.prefill)
+        begun = (
+            config.elicitation.prefill
+            if config.elicitation.prefill == AUTO
+            else pack.beginning(config.elicitation.prefill)
+        )
     except StimulusError as error:
         raise ConfigError(str(error)) from error
     english = {

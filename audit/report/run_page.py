@@ -84,11 +84,16 @@ def answer_section(
 
 
 def asked_section(
-    view: ManifestView, facts: Mapping[str, str], about: str = "", others: Markup = OTHER_PROMPTS
+    view: ManifestView,
+    facts: Mapping[str, str],
+    about: str = "",
+    others: Markup = OTHER_PROMPTS,
+    *more: Block | None,
 ) -> Section:
     """Return the section on how the model was asked."""
     known = [(name, value) for name, value in facts.items() if value]
-    return page_section("asked", "Prompts", "How it was asked", prose("run_parts", "asked", view, known, about, others))
+    asked = prose("run_parts", "asked", view, known, about, others)
+    return page_section("asked", "Prompts", "How it was asked", asked, *more)
 
 
 def source_of(view: ManifestView) -> Markup:

@@ -179,12 +179,39 @@ class RecordedEngine(_ManifestPart):
         return f"{'OpenAI-compatible server' if self.name == 'openai' else self.name} {self.version}".strip()
 
 
+class Trial(_ManifestPart):
+    """A way to elicit ratings that was tried, as ``audit.tables.ratings.TRIALS`` describes it."""
+
+    method: str
+    begun: str
+    chosen: bool
+    n_asked: Count = 0
+    n_pairs: Count = 0
+    mean_higher: Points | None = None
+    mean_lower: Points | None = None
+    difference: Points | None = None
+    se: Points | None = None
+    standard_errors: Points | None = None
+    share_higher: Points | None = None
+    number_mass: Points | None = None
+    note: str = ""
+
+
+class Trials(_ManifestPart):
+    """The trials that chose the elicitation: the source of their narratives, and all ways tried, in order."""
+
+    source: str = ""
+    tried: tuple[Trial, ...] = ()
+    left_out: str = ""  # why nothing was tried
+
+
 class RecordedElicitation(_ManifestPart):
     """How ratings were obtained: ``expected``, ``generate`` or ``outside``; the prefill and the parser."""
 
     method: str = ""
     prefill: str = ""
     parser: str = ""
+    trials: Trials | None = None  # None if the elicitation was stated
 
     @property
     def keeps_scale(self) -> bool:
@@ -683,6 +710,14 @@ class Manifest(_Written):
         except (OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
+
+    @classmethod
+    def part_of(cls, folder: Path, *names: str) -> Mapping[str, Any]:
+        """Return a part of :meth:`content_of`, by the names that lead to it; empty if there is none."""
+        part: Any = cls.content_of(folder)
+        for name in names:
+            part = part.get(name) if isinstance(part, dict) else None
+        return part if isinstance(part, dict) else {}
 
     def complete(self, *, finished: str) -> Self:
         """Return the manifest of a finished run; the time of the first finish stays."""

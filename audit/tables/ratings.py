@@ -190,6 +190,35 @@ MANIPULATION: Final = Table(
     },
 )
 
+TRIAL_ANSWERS: Final = Table(
+    "trial_answers",
+    "a prompt without identities that was asked to choose the elicitation",
+    {
+        "method": word("the elicitation tried: expected or generate"),
+        "begun": word("what the answer was begun with; empty for nothing"),
+        **MANIPULATED.without("response"),
+        "number_mass": RATINGS["number_mass"],
+        "response": MANIPULATED["response"],
+    },
+    kept=Storage("trial_answers.parquet"),
+)
+
+TRIALS: Final = Table(
+    "trials",
+    "a way to elicit ratings that was tried, on narratives without identities",
+    {
+        **TRIAL_ANSWERS.pick("method", "begun"),
+        "chosen": flag("whether the run took it"),
+        **MANIPULATION.pick("n_asked", "n_pairs", "mean_higher", "mean_lower", "difference", "se"),
+        "standard_errors": number(
+            "difference / se; missing where all narratives differ by the same: then the difference counts as certain"
+        ),
+        "share_higher": MANIPULATION["share_higher"],
+        "number_mass": probability("mean of number_mass (`expected`)"),
+        "note": text("why it could not be tried or taken, in words; empty if it could"),
+    },
+)
+
 OUTCOMES: Final = Table(
     "outcomes",
     "what happened to one kind of pairs",

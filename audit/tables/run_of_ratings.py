@@ -6,9 +6,10 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
-from audit.tables.base import by_name
+from audit.tables.base import Table, by_name
 from audit.tables.cells import CELL_EMOTIONS, CELLS, DISTRIBUTIONS, NARRATIVES, NULL, PUBLISHED_CELLS
 from audit.tables.controls import CONTROLS, ELICITATION, MISSING, SENSITIVITY, WORDING_SHARES, WORDINGS
 from audit.tables.disparity import DISPARITY
@@ -36,6 +37,8 @@ from audit.tables.ratings import (
     OUTCOMES,
     RATINGS,
     READING_RULES,
+    TRIAL_ANSWERS,
+    TRIALS,
 )
 from audit.tables.stages import CALLS, GIVEN, MARKED_WORDS, STAGE_TEXTS, STAGES
 from audit.tables.verdicts import JUDGED, ODD_PAIRS, VERDICTS
@@ -52,6 +55,12 @@ OF_RATINGS: Final = (
     RATINGS, NARRATIVE_COVARIATES, STAGES, GIVEN, ELICITATION_SAMPLE, ASKED_AGAIN, MANIPULATED,
     *ASKED_IN_FORMATS.values(), *TABLES.values(),
 )  # fmt: skip
-"""All tables in the folder of such a run, except :data:`RELEASED_TABLES`."""
+"""All tables in the folder of such a run, except :data:`OF_SOME` and ``TRIAL_ANSWERS``, which goes with ``TRIALS``."""
 
-RELEASED_TABLES: Final = by_name(READING_RULES)  # further tables, for a run of a study's released answers
+OF_SOME: Final = by_name(READING_RULES, TRIALS)  # of a study's released answers; of runs whose elicitation trials chose
+
+
+def described_in(names: Collection[str]) -> tuple[Table, ...]:
+    """Return what ``dictionary.csv`` describes in a run with tables of these names."""
+    some = tuple(table for name, table in OF_SOME.items() if name in names)
+    return (*OF_RATINGS, *some, *((TRIAL_ANSWERS,) if TRIALS in some else ()))

@@ -25,6 +25,7 @@ from audit.runs.planned import Planned
 from audit.runs.store import Kind, RunFolder
 from audit.tables.base import Table
 from audit.tasks.task_words import TaskWords
+from stimuli.prompts import Prompt
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel
@@ -80,6 +81,10 @@ class Task(ABC, Generic[P]):
 
     def check(self, plan: P) -> None:
         """Raise an error, before the model is asked, for settings or files that would be useless afterwards."""
+
+    def before_asking(self, plan: P, folder: Path) -> tuple[P, Sequence[Prompt]]:
+        """Return a plan as far as its run's folder settles it, and the prompts that are asked to settle the rest."""
+        return plan, ()
 
     @abstractmethod
     def records(self, plan: P) -> Iterator[dict[str, Any]]:

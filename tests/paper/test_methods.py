@@ -310,6 +310,17 @@ def test_every_work_that_is_cited_is_in_the_list_once_and_no_other_is(run, repli
         assert entries == keys
 
 
+def test_the_choice_of_the_elicitation_is_told_where_trials_made_it(run):
+    tried = [{"method": "expected", "begun": begun, "chosen": not begun, "n_asked": 12} for begun in ("", "Number: ")]
+    text = said(planted(run, **within(run, "elicitation", trials={"source": "geneva20", "tried": tried})))
+    assert "Of 2 ways to obtain a rating" in text
+    assert "on 12 other stories" in text
+    assert "ways to obtain a rating" not in said(run)
+    assert "ways to obtain a rating" not in said(
+        planted(run, **within(run, "elicitation", trials={"left_out": "a reason"}))
+    )
+
+
 def test_a_work_that_is_not_known_here_is_left_for_a_person_to_fill_in(run):
     text = said(planted(run, **within(run, "strategy", name="mine", source="arXiv:2999.12345")))
     assert "(arXiv:2999.12345, n.d.)" in text

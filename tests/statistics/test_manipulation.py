@@ -8,7 +8,16 @@ import pytest
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from audit.statistics.manipulation import answers_of, codes_of, deciding, fewest, manipulation_rows, response_of
+from audit.statistics.manipulation import (
+    answers_of,
+    best_way,
+    codes_of,
+    deciding,
+    fewest,
+    manipulation_rows,
+    response_of,
+    way_row,
+)
 from audit.tables.ratings import MANIPULATION
 
 
@@ -241,3 +250,41 @@ def test_as_many_narratives_as_are_asked_for_decide_with_the_power_that_was_plan
     # The standard deviation is one of 60 narratives, which makes the power vary about 80%.
     assert n_open > 100
     assert 0.7 < n_decided / n_open < 0.88
+
+
+# --- Which way to elicit ratings follows best ------------------------------------------------------------------------
+
+
+def way(t, *, difference=10.0, n=12, note=""):
+    return {"difference": difference, "standard_errors": t, "n_pairs": n, "note": note}
+
+
+@pytest.mark.parametrize(
+    ("rows", "chosen"),
+    [
+        # sqrt(1 + 4^2 / 24) = 1.291: the first within it of 4 has 2.71 or more
+        ((way(2.70), way(4.0)), 1),
+        ((way(2.72), way(4.0)), 0),
+        ((way(4.9), way(30.0)), 1),  # and from 5 on it is sure
+        ((way(5.1), way(30.0)), 0),
+        ((way(0.0, difference=0.0), way(-1.0, difference=-3.0)), 0),
+        ((way(9.0, note="only 2 of 12 narratives were rated both times"), way(1.0)), 1),
+        ((way(1.0, note="none"), way(2.0, note="none"), way(4.0, note="none")), 2),
+        ((way(None, difference=0.0), way(3.0)), 1),  # all narratives rated alike: t is 0
+        ((way(4.0), way(None, difference=20.0)), 1),  # all narratives differ by 20: nothing is surer
+        ((way(None, difference=None, n=0, note="cannot"), way(None, difference=None, n=0, note="cannot")), 0),
+    ],
+)
+def test_the_first_way_within_one_standard_error_of_the_best_or_sure_to_follow_is_taken(rows, chosen):
+    assert best_way(rows) == chosen
+
+
+def test_a_way_counts_by_pairs_alone_and_a_refusal_is_missing():
+    nan = float("nan")
+    asked = answers(own=[10.0, 20.0, 30.0, nan], wrong=[4.0, 12.0, 20.0, 5.0]).assign(number_mass=0.5)
+    row = way_row(asked, n_asked=4, min_number_mass=0.4)
+    # Differences 6, 8, 10: mean 8, SD 2, SE 2/sqrt(3) = 1.1547, t = 6.9282.
+    assert (row["n_pairs"], row["difference"], row["note"]) == (3, 8.0, "")
+    assert row["standard_errors"] == pytest.approx(8 / (2 / 3**0.5))
+    assert "of the probability" in way_row(asked, n_asked=4, min_number_mass=0.6)["note"]
+    assert "3 of 8" in way_row(asked, n_asked=8, min_number_mass=0.4)["note"]

@@ -143,11 +143,13 @@ def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bo
     """Forecast what is left of a run, and what it takes, with a probe of ``probe_s`` seconds, if not 0."""
     config = plan.config
     folder = config.run_dir or default_run_dir(plan)
+    plan, trials = task.before_asking(plan, folder)
+    config = plan.config
     left = _left(plan, folder)
     tokenizer = _tokenizer(config, say) if count_tokens else None
     counted = _count(task, plan, left, tokenizer, say=say)
     probe = None
-    calls = counted.calls
+    calls = (*counted.calls, *_trials(trials, counted.calls[0], tokenizer, config.elicitation.max_tokens))
     if probe_s and calls[0].n_left and not config.engine.batch:
         probe = _probe(task, plan, probe_s, words=any(each.what == IN_WORDS for each in calls), say=say)
     seconds = low = high = None
@@ -223,6 +225,7 @@ PROMPTS: Final = "prompts"
 IN_WORDS: Final = "answered in words"
 AGAIN: Final = "asked again"
 WITHOUT: Final = "without identities"
+TRIALS: Final = "to choose the elicitation"
 
 
 @dataclass(frozen=True)
@@ -333,6 +336,14 @@ def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room
         yield Calls(
             WITHOUT, len(asked), len(asked), sizes, sizes, len(asked) * room, n_characters=sum(map(_letters, shown))
         )
+
+
+def _trials(prompts: Sequence[Prompt], own: Calls, tokenizer: ChatTokenizer | None, max_tokens: int) -> Iterator[Calls]:
+    """Yield the calls that choose the elicitation, if there are any."""
+    if prompts and own.n_left:
+        n = len(prompts)
+        sizes = None if tokenizer is None else sum(map(len, tokenizer.encode_prompts(prompts)))
+        yield Calls(TRIALS, n, n, sizes, sizes, n * max_tokens, n_characters=sum(map(_letters, prompts)))
 
 
 def _room(plan: Planned) -> int:

@@ -83,7 +83,7 @@ def _elicited(
         earlier=asked.earlier,
         thoughts=asked.thoughts,
         room=elicitation.room,
-        begun=plan.config.elicitation.prefill,
+        begun=plan.begun,
     )
     whole: list[Prompt] = [
         replace(found[0], question=Question.of(values))

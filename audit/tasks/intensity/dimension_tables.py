@@ -110,6 +110,21 @@ def manipulation(results: Results) -> Captioned | None:
     )
 
 
+def trials(results: Results) -> Captioned | None:
+    """Show the ways to elicit ratings that were tried."""
+    return results.table(
+        "trials",
+        "Ways to obtain ratings that were tried, the simplest first",
+        "method",
+        ShownColumn("answer begun with", lambda row: Markup("<q>{}</q>").format(row["begun"]) if row["begun"] else ""),
+        ("mean_higher", "mean of the own emotion"), ("mean_lower", "mean of a wrong one"),
+        ("difference", "difference, points"), ("standard_errors", "in standard errors"), ("share_higher", "higher in"),
+        out_of("narratives", "n_pairs", "n_asked"), IfKnown("number_mass"),
+        said("chosen", "chosen", {"True": "yes", "False": ""}),
+        "note",
+    )  # fmt: skip
+
+
 def comparisons(results: Results) -> Captioned | None:
     """Show the paired differences of δ between variants."""
     return results.table(

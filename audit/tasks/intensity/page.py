@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 from markupsafe import Markup
@@ -30,11 +30,11 @@ from audit.report.run_page import (
     page_section,
     render_run,
 )
-from audit.report.section import Block, captioned, section
+from audit.report.section import Block, Section, captioned, section
 from audit.report.sentences import ALONE, LIMITS, describe_gaps
-from audit.runs.manifest import Manifest, ManifestError
+from audit.runs.manifest import Manifest, ManifestError, Trials
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
-from audit.tables.run_of_ratings import TABLES
+from audit.tables.run_of_ratings import OF_SOME, TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.intensity import dimension_tables
 from audit.tasks.intensity.dimension_section import FIGURES, Rated, overall_card, told_overall
@@ -67,9 +67,9 @@ def render_report(
     """
     if "gap" not in tables:
         raise ManifestError(f"a report needs the table 'gap'; there are: {', '.join(tables) or 'none'}")
-    view = view_manifest(manifest)
+    view = view_manifest(manifest, shown=_without_trials(manifest.content))
     level = coverage(view.confidence)
-    known = with_absent(tables, TABLES)
+    known = with_absent(tables, {**TABLES, **OF_SOME})
     measured = [
         key
         for key in dict.fromkeys(key for name in ("gap", "cells", "outcomes") for key in keys_of(known[name]))
@@ -77,7 +77,7 @@ def render_report(
     ]
     several = len({variant for _, variant in measured}) > 1
     fitting, left_out = _fit(figures, measured, max_bytes=max_figures)
-    results = Results(known, TABLES, view.confidence, fitting)
+    results = Results(known, {**TABLES, **OF_SOME}, view.confidence, fitting)
     rated = [
         Rated(results, key, f"part-{place}", remarks, drawn=set(figures), view=view, several=several)
         for place, key in enumerate(measured, start=1)
@@ -164,6 +164,7 @@ def render_report(
             },
             _prose("asked", view, elicitation),
             _WITH_RATINGS if explorer and not explorer.no_prompts else OTHER_PROMPTS,
+            _trials(results, manifest.elicitation.trials),
         ),
         page_section("method", "Method", "The method", _prose("method", level)) if whose else None,
     ]  # fmt: skip
@@ -202,6 +203,23 @@ def _gaps(
         yield _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "", _has_wider(titled))
     yield dimension_tables.manipulation(results)
     yield dimension_tables.comparisons(results)
+
+
+def _without_trials(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest's content without the trials of the elicitation, which have a table."""
+    told = content.get("elicitation")
+    if not isinstance(told, Mapping):
+        return dict(content)
+    return {**content, "elicitation": {name: value for name, value in told.items() if name != "trials"}}
+
+
+def _trials(results: Results, trials: Trials | None) -> Section | None:
+    """Return the folded part on how the elicitation was chosen; None if it was stated."""
+    if trials is None:
+        return None
+    return section(
+        "How the elicitation was chosen", _prose("trials", trials), dimension_tables.trials(results), look="folded"
+    )
 
 
 def _has_wider(titled: Sequence[tuple[str, PlacedRow]]) -> bool:

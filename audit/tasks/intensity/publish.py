@@ -87,8 +87,8 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.statistics.ratings import groups_by_dimension, without_dimensions
     from audit.statistics.remarks import written_differs
     from audit.statistics.text_differences import text_tables, texts_remarks
-    from audit.tables.ratings import MANIPULATION
-    from audit.tables.run_of_ratings import OF_RATINGS, RELEASED_TABLES, TABLES
+    from audit.tables.ratings import MANIPULATION, TRIALS
+    from audit.tables.run_of_ratings import TABLES, described_in
     from audit.tables.verdicts import JUDGED, VERDICTS
     from audit.tasks.intensity.page import render_report
 
@@ -160,6 +160,9 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     tables = within_scale(tables, TABLES, dict.fromkeys(ratings["variant"].unique(), abs(high - low)))
     followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest)
     tables["manipulation"] = pd.DataFrame(followed, columns=list(MANIPULATION))
+    if manifest.elicitation.trials is not None:
+        tried = [each.model_dump() for each in manifest.elicitation.trials.tried]
+        tables["trials"] = pd.DataFrame(tried, columns=list(TRIALS))
     tables |= {"calls": call_table(of_groups, stages), **on_texts, "human": beside}
     tables |= people_gap_tables(
         folder.table(PEOPLE_INTENSITIES).frame(),
@@ -205,8 +208,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     less = tuple(disparity_lines(tables["disparity"], confidence=settings.confidence))
     # Without perceivers a remark says that there is no δ.
     said = of_delta + less if (tables["gap"]["note"] != NO_PERCEIVERS).any() else less or of_delta
-    known = (*OF_RATINGS, *(table for name, table in RELEASED_TABLES.items() if name in tables))
-    report = write_all(folder, manifest, tables, drawn, figures, html, known=known)
+    report = write_all(folder, manifest, tables, drawn, figures, html, known=described_in(tables))
     lines = _lines(tables["gap"], confidence=settings.confidence)
     return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
 

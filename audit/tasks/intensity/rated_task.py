@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
@@ -18,7 +20,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.ratings import RATINGS
-from audit.tables.run_of_ratings import RELEASED_TABLES, TABLES
+from audit.tables.run_of_ratings import OF_SOME, TABLES
 from audit.tasks.base import Published, Task
 from audit.tasks.intensity.ask import ask_ratings
 from audit.tasks.intensity.checks import (
@@ -29,9 +31,11 @@ from audit.tasks.intensity.checks import (
     manipulation_is_missing,
 )
 from audit.tasks.intensity.publish import draw_ratings, publish_ratings
+from audit.tasks.intensity.trials import as_kept, choose, prompts_of
 from stimuli.covariates import read_covariates
 from stimuli.human import read_human
 from stimuli.languages import pack_replies
+from stimuli.prompts import Prompt
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 class Ratings(Task[Plan]):
     """The perceiver rates something on the prompt's scale."""
 
-    described: ClassVar[Mapping[str, Table]] = {**TABLES, **RELEASED_TABLES}
+    described: ClassVar[Mapping[str, Table]] = {**TABLES, **OF_SOME}
     collected = RATINGS
     compared_by = "gaps"
     asked_elsewhere = True
@@ -70,7 +74,7 @@ class Ratings(Task[Plan]):
                 if not dimension.placebo
             }
             read_covariates(statistics.covariates).check(own)
-        check_begun(plan.config.elicitation.prefill, scale, pack_replies(plan.config.language))
+        check_begun(plan.begun, scale, pack_replies(plan.config.language))
 
     def records(self, plan: Plan) -> Iterator[dict[str, Any]]:
         """Yield every prompt; see :func:`audit.asking.conversations.prompt_records`."""
@@ -80,8 +84,10 @@ class Ratings(Task[Plan]):
         self, plan: Plan, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
     ) -> Manifest:
         """Ask for the missing ratings, then for those that check them."""
-        config, scale = plan.config, plan.grid.variant.scale
+        scale = plan.grid.variant.scale
         assert scale is not None
+        plan = self._settled(plan, folder, say=say)
+        config = plan.config
         earlier = earlier_manifest(plan, folder, say=say)
         if earlier is not None and not missing_shards(plan, earlier, folder):
             checked = not manipulation_is_missing(plan, earlier)
@@ -103,6 +109,25 @@ class Ratings(Task[Plan]):
             manifest = check_manipulation(session, session.manifest)
             manifest = make_checks(session, manifest, say=say)
             return end_parts(manifest, workers, folder, say=say)
+
+    def _settled(self, plan: Plan, folder: RunFolder, *, say: Say) -> Plan:
+        """Fill in what a plan leaves to trials: as the folder's run has it, else by trials."""
+        if not plan.config.needs_trials:
+            return plan
+        kept = as_kept(plan, folder.path)
+        if kept is not None:
+            return kept
+        earlier_manifest(plan, folder)  # refuses a folder that cannot be this run's, before anything is asked
+        return choose(plan, folder, say=say)
+
+    def before_asking(self, plan: Plan, folder: Path) -> tuple[Plan, Sequence[Prompt]]:
+        """See :meth:`Task.before_asking`."""
+        if not plan.config.needs_trials:
+            return plan, ()
+        kept = as_kept(plan, folder)
+        return (
+            (kept, ()) if kept is not None else (replace(plan, config=plan.config.settled()), tuple(prompts_of(plan)))
+        )
 
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw the gaps; see :func:`audit.tasks.intensity.publish.draw_ratings`."""

@@ -86,6 +86,11 @@ def _responses(study: Study) -> Iterator[Line]:
         how = line(f"The model was asked to write its answer at temperature 0{most}", begun, ".")
         yield how if manifest.model.elsewhere is None else line("Answers were written in words.")
         yield line(parser, " read the rating from what was written.")
+    if (trials := elicitation.trials) is not None and trials.tried:
+        yield line(
+            f"Of {len(trials.tried)} ways to obtain a rating, this one was taken for its response to the story (a "
+            f"story's own emotion against a wrong one), on {trials.tried[0].n_asked} other stories without identities."
+        )
     yield _outcomes(study)
     if study.is_rated:
         yield ("A refusal is missing, and never a rating of 0.",)
