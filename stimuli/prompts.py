@@ -14,7 +14,7 @@ import string
 import warnings
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -65,12 +65,14 @@ class Question:
     experiencer: str  # the person in the narrative
     emotions: tuple[str, ...]  # the emotion's noun and adjective, those that there are
     perceiver: str = ""  # who the model is to be; empty where it has no persona
+    ends: tuple[int, int] = (0, 100)  # of the rating scale
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Self:
         """Return whose emotion a prompt with these placeholders asks about."""
         words = (values["emotion_noun"], values["emotion_adjective"])
-        return cls(values["experiencer"], tuple(filter(None, words)), values.get("perceiver", ""))
+        ends = int(values["low"]), int(values["high"])
+        return cls(values["experiencer"], tuple(filter(None, words)), values.get("perceiver", ""), ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ class Prompt:
     question: Question | None = None  # whose emotion is asked about; no part of what the model reads
     thinks: bool = False  # whether the model writes its thought now, and not yet its answer
     thought: str | None = None  # what it has thought before its answer; None where it has not
+    # Whom it asks about, for a scripted respondent; no part of what the model reads, and equal texts stay equal prompts.
+    cell: PromptCell | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,6 +456,7 @@ class PromptCell:
     experiencer: Identity
     narrative: Narrative
     wording: int = 0
+    is_wrong: bool = False  # whether the narrative's emotion is one that it does not tell of: see stimuli.manipulation
 
 
 class PromptGrid(Sequence[PromptCell]):
