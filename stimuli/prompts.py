@@ -86,7 +86,7 @@ class Prompt:
     question: Question | None = None  # whose emotion is asked about; no part of what the model reads
     thinks: bool = False  # whether the model writes its thought now, and not yet its answer
     thought: str | None = None  # what it has thought before its answer; None where it has not
-    # Whom it asks about, for a scripted respondent; no part of what the model reads, and equal texts stay equal prompts.
+    # Whom it asks about, for a scripted respondent. The model does not read it, and equal texts stay equal prompts.
     cell: PromptCell | None = field(default=None, compare=False, repr=False)
 
 
@@ -599,12 +599,12 @@ class PromptGrid(Sequence[PromptCell]):
 
 def _check_narrative(narrative: Narrative, variant: PromptVariant) -> None:
     """Refuse a narrative that lacks what a variant puts into prompts beside its text."""
-    for field in sorted(variant.emotion_fields - {"emotion"}):  # the same one is named in every process
-        kind = field.removeprefix("emotion_")
+    for shown in sorted(variant.emotion_fields - {"emotion"}):  # the same one is named in every process
+        kind = shown.removeprefix("emotion_")
         if not getattr(narrative.words, kind):
             raise StimulusError(
-                f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no "
-                f"{kind}; set stimuli.columns.{field}, or use a prompt with {{emotion}}"
+                f"prompt {variant.name} shows {{{shown}}}, but the emotion {narrative.emotion!r} has no "
+                f"{kind}; set stimuli.columns.{shown}, or use a prompt with {{emotion}}"
             )
     told = narrative.third_person
     if "Narrative" in _placeholders(variant.user) and not (PLACE.search(told) or told.startswith(f"{_THE_PERSON} ")):

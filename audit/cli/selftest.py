@@ -1,13 +1,17 @@
-"""``selftest``: plants known gaps in a scripted respondent, audits it the whole way, and says whether they are found."""
+"""``selftest``: plants known gaps in a scripted respondent, audits it as any model, and says whether they are found."""
 
 from __future__ import annotations
 
 import math
+import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,12 +104,16 @@ def _selftest(words: Sequence[str]) -> int:
     given = _USAGE.read(words)
     if given.places:
         raise ConfigError(f"selftest takes no folder, got {given.places[0]}")
-    began, rows, wrong = time.monotonic(), [_HEAD], 0
+    began, wrong = time.monotonic(), 0
+    rows: list[tuple[str, ...]] = [_HEAD]
+    processes = get_context("spawn")
     try:
-        with tempfile.TemporaryDirectory(prefix="empathy-audit-selftest-") as folder:
-            for number, plant in enumerate(_PLANTS):
-                say(f"planted: {plant.name} ({number + 1} of {len(_PLANTS)})")
-                findings = list(_findings(plant, _run(plant, Path(folder) / str(number))))
+        with (
+            tempfile.TemporaryDirectory(prefix="empathy-audit-selftest-") as folder,
+            processes.Pool(min(2, os.cpu_count() or 1), _begin) as pool,
+        ):
+            for plant, findings in zip(_PLANTS, pool.imap(partial(_tried, folder=folder), _PLANTS), strict=True):
+                say(f"planted and audited: {plant.name}")
                 rows += [each.row(plant.name) for each in findings]
                 wrong += sum(not each.is_right for each in findings)
     except KeyboardInterrupt as interrupt:
@@ -120,22 +128,28 @@ def _selftest(words: Sequence[str]) -> int:
     return OK
 
 
-def _run(plant: _Plant, folder: Path) -> Path:
-    """Ask, analyse and report as ``run`` does."""
+def _begin() -> None:
+    """Prepare a process: Ctrl-C is left to the one that started it, progress is not shown, and it takes one core."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+
+
+def _tried(plant: _Plant, *, folder: str) -> list[_Finding]:
+    """Ask, analyse and report as ``run`` does, and return what was found."""
     from audit.configuration.composition import compose
     from audit.tasks.pipeline import run_audit
 
     def job(composed: Composed) -> None:
         run_audit(composed.validated(), command="python -m audit selftest", say=lambda _: None)
 
-    own = [f"model.planted.{option}" for option in plant.options]
-    compose([*_SETTINGS, *own, f"run_dir={folder}"], job)
-    return folder
+    run = Path(folder) / str(_PLANTS.index(plant))
+    compose([*_SETTINGS, *(f"model.planted.{option}" for option in plant.options), f"run_dir={run}"], job)
+    return list(_findings(plant, run))
 
 
 def _findings(plant: _Plant, run: Path) -> Iterator[_Finding]:
     """Yield what the tables of a run answer to each question."""
-    from audit.statistics.remarks import refusals_differ
     from audit.tables.controls import CONTROLS, MISSING
     from audit.tables.disparity import DISPARITY
     from audit.tables.verdicts import VERDICTS
@@ -158,15 +172,15 @@ def _findings(plant: _Plant, run: Path) -> Iterator[_Finding]:
             yield _finding("words alone", plant.words, row, answer, "words" if plant.words else "no words")
     for row in _rows(run, MISSING):
         if row["outcome"] == "refused":
-            answer = "refusals differ" if refusals_differ(row) else "refusals alike"
+            answer = "refusals differ" if row["ci_low"] > 0 or row["ci_high"] < 0 else "refusals alike"
             yield _finding("refusals", plant.refusals, row, answer,
                            "refusals differ" if plant.refusals else "refusals alike")  # fmt: skip
 
 
 def _rows(run: Path, table: Table) -> list[dict[Any, Any]]:
-    from audit.runs.csv_tables import read_table
+    import pandas as pd
 
-    return read_table(table.place(run / "tables"), table).to_dict("records")
+    return pd.read_csv(table.place(run / "tables"), keep_default_na=False, na_values=[""]).to_dict("records")
 
 
 def _finding(question: str, planted: float, row: Mapping[Any, Any], answer: str, expected: str) -> _Finding:

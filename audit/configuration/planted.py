@@ -27,7 +27,7 @@ class PlantedConfig(OptionGroup):
     """What is planted, in points of a scale of 100; on another scale in proportion."""
 
     gap: _Points = Field(
-        default=0,
+        default=0.0,
         description="the planted δ: points that the perceiver's own group is rated higher than others. All points of a "
         "planted model are of a scale from 0 to 100, and in proportion on others",
     )
@@ -37,19 +37,20 @@ class PlantedConfig(OptionGroup):
         "'model.planted.disparity={Muslim: -20}'",
     )
     echo: _Points = Field(
-        default=0, description="points more where the experiencer's words repeat the perceiver's, of invented groups too"
+        default=0.0,
+        description="points more where the experiencer's words repeat the perceiver's, of invented groups too",
     )
     refusals: _Share | dict[str, _Share] = Field(
-        default=0,
+        default=0.0,
         description="the share of prompts that are refused, 0 to 1; or by the experiencer's group, or in_group and "
         "out_group: 'model.planted.refusals={out_group: 0.2}'",
     )
     response: _Points = Field(
-        default=30,
+        default=30.0,
         description="points that a narrative's own emotion is rated higher than a wrong one, and that a strong version "
         "of it is rated higher than a mild one",
     )
-    noise: float = Field(default=4, ge=0, le=100, description="standard deviation of a single rating, in points")
+    noise: float = Field(default=4.0, ge=0, le=100, description="standard deviation of a single rating, in points")
     seed: int = Field(
         default=0, ge=0, lt=2**32, description="seed of the noise: with the same one, a prompt has the same answer"
     )
@@ -90,8 +91,8 @@ class PlantedConfig(OptionGroup):
     def note(self) -> str:
         """What to know before reading what was found."""
         ends = (
-            " Some ratings would lie beyond the scale and are set to its end, so that what is found is closer to 0 than "
-            "what is planted."
+            " Some ratings would lie beyond the scale and are set to its end, so that what is found is closer to 0 than"
+            " what is planted."
             if self.is_clipped
             else ""
         )

@@ -3,8 +3,8 @@
 It knows from a prompt's cell whom and what it asks about, and reads neither the prompt's text nor anything of the
 analysis. Its noise is drawn from the seed and the prompt alone, so that a run that is resumed has the same answers.
 
-A rating, in points of 100, is 50, what its narrative adds, what is planted for the pair, and noise; it is rounded to the
-prompt's scale and set to its end if it lies beyond. A reply has as many words as a rating would have points.
+A rating, in points of 100, is 50, what its narrative adds, what is planted for the pair, and noise; it is rounded to
+the prompt's scale and set to its end if it lies beyond. A reply has as many words as a rating would have points.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from audit.errors import ModelError
 from stimuli.identities import Identity
 from stimuli.prompts import Prompt, PromptCell
 
-_VERSION: Final = "1"  # of the script: change it whenever an answer changes, since a run goes on with equal answers only
+_VERSION: Final = "1"  # change it whenever an answer changes: a run goes on with equal answers only
 _REFUSAL: Final = "I'm sorry, but I can't help with that."
 _ASIDE: Final = "I think of what happened, and of who tells it."
 """What it writes where no rating or reply is asked for: the stages of a strategy."""
 _REPLY: Final = (
     "Thank you for telling me this. I can see why it stays with you, and I am glad that you did not keep it to "
     "yourself. Take the time that you need, and tell me more whenever you want to."
-).split()
+)
 _INTENSITIES: Final = {"mild": -0.5, "strong": 0.5}
 """How much of ``response`` a version of a situation adds."""
 
@@ -156,7 +156,7 @@ def _repeats(perceiver: Identity, experiencer: Identity) -> bool:
 
 
 def _with_words(n: int) -> str:
-    return " ".join(islice(cycle(_REPLY), n))
+    return " ".join(islice(cycle(_REPLY.split()), n))
 
 
 def _share(text: str) -> float:

@@ -160,9 +160,7 @@ class Model(_ManifestPart):
         # Local folders and files have no hub revision.
         on_hub = self.elsewhere is not None or (bool(self.revision) and not self.revision.startswith("gguf:"))
         is_hub_id = None if on_hub else False
-        return model_name(
-            self.card, self.path, is_hub_id=is_hub_id, server=self._at, full=full, planted=self.planted
-        )
+        return model_name(self.card, self.path, is_hub_id=is_hub_id, server=self._at, full=full, planted=self.planted)
 
     @property
     def _at(self) -> dict[str, str]:

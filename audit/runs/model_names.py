@@ -41,8 +41,8 @@ def model_name(
 
     ``card`` is shown only if no packaged card has that name. ``path`` may be empty; ``is_hub_id`` None decides by its
     form. ``server`` has ``base_url`` and, if stated, ``id`` and ``root``. ``full`` adds the model that the server
-    states; without it all versions there have one name. The name of a ``planted`` model begins by saying that it is none,
-    so that nothing that shortens a name hides it.
+    states; without it all versions there have one name. The name of a ``planted`` model begins by saying that it is
+    none, so that nothing that shortens a name hides it.
 
     Examples
     --------
