@@ -18,8 +18,9 @@ from audit.asking.plan import make_plan
 from audit.cli import selftest
 from audit.configuration.composition import compose
 from audit.configuration.planted import MARK, PlantedConfig
+from audit.engines.open import open_model
 from audit.engines.planted import PlantedEngine
-from audit.errors import ConfigError
+from audit.errors import ConfigError, ModelError
 from audit.runs.manifest import Manifest
 from stimuli.manipulation import manipulated
 from stimuli.prompts import Question
@@ -230,7 +231,7 @@ def test_what_is_clipped_is_found_closer_to_0(grid):
         ("task=inventory", "task=inventory.*model=planted"),
         ("thinking=on", "thinking=on.*model=planted"),
         ("engine.replicas=2", "engine.replicas=2.*model=planted"),
-        ("engine=transformers", "engine=planted.*model=planted"),
+        ("engine=transformers", "engine=transformers: model=planted"),
     ],
 )
 def test_a_value_that_cannot_be_planted_is_one_line(word, said):
@@ -241,10 +242,13 @@ def test_a_value_that_cannot_be_planted_is_one_line(word, said):
 
 
 def test_no_other_model_is_asked_by_the_script():
-    for words in (["model=smollm2", "engine=planted"], ["model=smollm2", "model.planted.gap=5"]):
-        with pytest.raises(ConfigError, match="planted"):
-            compose(words, lambda composed: composed.validated())
+    with pytest.raises(ConfigError, match=r"model\.planted\.gap: .*choose another model="):
+        compose(["model=smollm2", "model.planted.gap=5"], lambda composed: composed.validated())
     found = []
+    compose(["engine=planted"], lambda composed: found.append(composed.validated()))
+    with pytest.raises(ModelError, match="engine=planted runs no model, and so not smollm2"):
+        open_model(found[0].model, found[0].engine, seed=0)
+    found.clear()
     compose([], lambda composed: found.append(composed.validated()))
     assert (found[0].model.planted, found[0].engine.name) == (None, "auto")
 

@@ -137,16 +137,12 @@ class AuditConfig(GroupWithNewOptions):
 
     @model_validator(mode="after")
     def _a_script_answers_what_it_can(self) -> Self:
-        """Refuse what the script of a planted model has no answer to; and the script without what it is to plant."""
-        if (self.engine.name == "planted") != (self.model.planted is not None):
-            raise ConfigError(
-                f"engine=planted goes with model=planted alone, but model={self.model.name} has engine="
-                f"{self.engine.name}; leave out engine=, or use model=planted"
-            )
+        """Refuse what the script of a planted model has no answer to."""
         if self.model.planted is None:
             return self
         cannot = {
-            f"task={self.task.kind}": self.task.kind not in ("intensity", "reply"),
+            f"engine={self.engine.name}": self.engine.name != "planted",
+            f"task={self.task.kind}": not self.task.has_planted_answers,
             f"elicitation={self.elicitation_method}": self.task.stores == "ratings"
             and self.elicitation_method != "generate",
             f"thinking={self.thinking.mode}": self.thinking.is_on,

@@ -138,7 +138,8 @@ class PlantedEngine:
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
     """Open a planted model; see :class:`audit.engines.open.Opens`. The run's own seed draws none of its answers."""
-    assert model.planted is not None  # checked with the configuration
+    if model.planted is None:
+        raise ModelError(f"engine=planted runs no model, and so not {model.name}; leave it out, or use model=planted")
     return OpenModel(PlantedEngine(model.planted), PlantedModel(model.planted))
 
 
