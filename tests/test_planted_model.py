@@ -295,6 +295,22 @@ def runs(tmp_path_factory, audit_in):
     return folder
 
 
+def test_a_model_without_a_response_to_the_story_gets_no_verdict(tmp_path, audit_in, monkeypatch):
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+    words = [
+        "run",
+        *WORDS[:4],
+        *WORDS[5:],
+        "elicitation.manipulation=60",
+        "model.planted.response=0",
+        "model.planted.noise=1",
+        GAP,
+        "run_dir=run",
+    ]
+    assert audit_in(tmp_path, *words) == 0
+    assert set(pd.read_csv(tmp_path / "run" / "tables" / "verdicts.csv")["code"]) == {"no_verdict"}
+
+
 def test_every_page_says_what_it_is_of(runs):
     for name in ("a", "b", "c"):
         page = (runs / "reports" / name / "report.html").read_text()

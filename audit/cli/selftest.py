@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.cli.terminal.base import INTERRUPTED, OK, Command
 from audit.cli.terminal.options import Usage, usage_lines
 from audit.cli.terminal.printing import print_table, say, tell
+from audit.configuration.planted import PlantedConfig
 from audit.errors import ConfigError
 from audit.tables.formatting import interval, points
 
@@ -158,6 +160,10 @@ def _findings(plant: _Plant, run: Path) -> Iterator[_Finding]:
     toward = "gap to in-group" if verdict["direction"] > 0 else "gap to out-group"
     answer = toward if verdict["code"] == "gap" else "no gap"
     yield _finding("δ", plant.gap, verdict, answer, "gap to in-group" if plant.gap else "no gap")
+    response = {"delta": verdict["response"], "ci_low": verdict["response_low"], "ci_high": verdict["response_high"]}
+    response["se"] = (response["ci_high"] - response["ci_low"]) / (2 * NormalDist().inv_cdf(0.975))
+    answer = "follows stories" if response["ci_low"] > 0 else "does not follow"
+    yield _finding("response", PlantedConfig().response, response, answer, "follows stories")
     deciding = [row for row in _rows(run, DISPARITY) if row["headline"]]
     beside = -sum(plant.less.values()) / (len(deciding) - 1)  # of the others, whom a group that gets less raises
     told = [row for row in deciding if row["group"] in plant.less or row["code"] in ("lower", "higher")]
@@ -168,11 +174,11 @@ def _findings(plant: _Plant, run: Path) -> Iterator[_Finding]:
         yield _finding(f"D of {group}", plant.less.get(group, beside), row, answer, expected)
     for row in _rows(run, CONTROLS):
         if row["control"] == "placebo":  # invented groups have nothing but their words
-            answer = "no words" if row["ci_low"] <= 0 <= row["ci_high"] else "words"
+            answer = "words" if abs(row["delta"]) > _NOISE * row["se"] else "no words"
             yield _finding("words alone", plant.words, row, answer, "words" if plant.words else "no words")
     for row in _rows(run, MISSING):
         if row["outcome"] == "refused":
-            answer = "refusals differ" if row["ci_low"] > 0 or row["ci_high"] < 0 else "refusals alike"
+            answer = "refusals differ" if abs(row["gap_pp"]) > _NOISE * row["se"] else "refusals alike"
             yield _finding("refusals", plant.refusals, row, answer,
                            "refusals differ" if plant.refusals else "refusals alike")  # fmt: skip
 
