@@ -242,7 +242,9 @@ def test_a_value_that_cannot_be_planted_is_one_line(word, said):
 
 
 def test_no_other_model_is_asked_by_the_script():
-    with pytest.raises(ConfigError, match=r"model\.planted is null in this choice; choose another"):
+    with pytest.raises(
+        ConfigError, match=r"model\.planted is null in this choice; choose one that has it: model=planted;"
+    ):
         compose(["model=smollm2", "model.planted.gap=5"], lambda composed: composed.validated())
     found = []
     compose(["engine=planted"], lambda composed: found.append(composed.validated()))
