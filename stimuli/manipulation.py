@@ -61,7 +61,8 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NO
             if (narrative.situation, intensity) in versions:
                 shown[intensity] = versions[narrative.situation, intensity]
         for kind, each in shown.items():
-            yield Manipulated(PromptCell(-1, grid.dimensions[0], perceiver, nobody, each), narrative.narrative_id, kind)
+            cell = PromptCell(-1, grid.dimensions[0], perceiver, nobody, each, is_wrong=kind == WRONG)
+            yield Manipulated(cell, narrative.narrative_id, kind)
 
 
 def _drawn(others: Sequence[Narrative], size: int, *, first: Collection[str], seed: int) -> list[Narrative]:

@@ -14,7 +14,7 @@ import string
 import warnings
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -65,12 +65,14 @@ class Question:
     experiencer: str  # the person in the narrative
     emotions: tuple[str, ...]  # the emotion's noun and adjective, those that there are
     perceiver: str = ""  # who the model is to be; empty where it has no persona
+    ends: tuple[int, int] = (0, 100)  # of the rating scale
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Self:
         """Return whose emotion a prompt with these placeholders asks about."""
         words = (values["emotion_noun"], values["emotion_adjective"])
-        return cls(values["experiencer"], tuple(filter(None, words)), values.get("perceiver", ""))
+        ends = int(values["low"]), int(values["high"])
+        return cls(values["experiencer"], tuple(filter(None, words)), values.get("perceiver", ""), ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ class Prompt:
     question: Question | None = None  # whose emotion is asked about; no part of what the model reads
     thinks: bool = False  # whether the model writes its thought now, and not yet its answer
     thought: str | None = None  # what it has thought before its answer; None where it has not
+    # Whom it asks about, for a scripted respondent. The model does not read it, and equal texts stay equal prompts.
+    cell: PromptCell | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,6 +456,7 @@ class PromptCell:
     experiencer: Identity
     narrative: Narrative
     wording: int = 0
+    is_wrong: bool = False  # whether the narrative's emotion is one that it does not tell of: see stimuli.manipulation
 
 
 class PromptGrid(Sequence[PromptCell]):
@@ -594,12 +599,12 @@ class PromptGrid(Sequence[PromptCell]):
 
 def _check_narrative(narrative: Narrative, variant: PromptVariant) -> None:
     """Refuse a narrative that lacks what a variant puts into prompts beside its text."""
-    for field in sorted(variant.emotion_fields - {"emotion"}):  # the same one is named in every process
-        kind = field.removeprefix("emotion_")
+    for shown in sorted(variant.emotion_fields - {"emotion"}):  # the same one is named in every process
+        kind = shown.removeprefix("emotion_")
         if not getattr(narrative.words, kind):
             raise StimulusError(
-                f"prompt {variant.name} shows {{{field}}}, but the emotion {narrative.emotion!r} has no "
-                f"{kind}; set stimuli.columns.{field}, or use a prompt with {{emotion}}"
+                f"prompt {variant.name} shows {{{shown}}}, but the emotion {narrative.emotion!r} has no "
+                f"{kind}; set stimuli.columns.{shown}, or use a prompt with {{emotion}}"
             )
     told = narrative.third_person
     if "Narrative" in _placeholders(variant.user) and not (PLACE.search(told) or told.startswith(f"{_THE_PERSON} ")):

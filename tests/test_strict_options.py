@@ -29,6 +29,7 @@ WORDS = (
     ("strategy=knowledge-comet",),
     ("strategy=few-shot-1",),
     ("strategy=two-stage",),
+    ("model=planted",),
 )
 """Configurations that together have all options."""
 CLASSIFIER = {"model": "a", "revision": None}

@@ -13,9 +13,9 @@ from audit.configuration.schema import AuditConfig
 from audit.errors import ConfigError
 from audit.runs.prompts import PromptsAsked
 from audit.runs.store import Kind
-from audit.tables.formatting import plural
+from audit.tables.formatting import brief, plural
 from stimuli.conversations import Conversations, read_conversations
-from stimuli.errors import StimulusError
+from stimuli.errors import StimulusError, suggest
 from stimuli.examples import ExamplePool, check_enough, check_unseen, load_pool
 from stimuli.fitting import asked_pairs
 from stimuli.identities import Dimension, load_dimensions, load_placebos
@@ -201,7 +201,27 @@ def make_plan(config: AuditConfig) -> Plan:
             knowledge = read_knowledge(Path(known.path), grid.narratives, known.relations)
     plan = Plan(config, grid, strategy, pool, knowledge, conversations)
     _check_thinking(plan)
+    _check_planted(plan)
     return plan
+
+
+def _check_planted(plan: Plan) -> None:
+    """Refuse groups for which something is planted and who are not asked about: nothing of it would be found."""
+    planted = plan.config.model.planted
+    asked = {
+        name
+        for dimension in plan.grid.dimensions
+        if not dimension.placebo
+        for each in dimension.experiencers
+        if not each.is_baseline
+        for name in (each.group, *each.groups)
+    }
+    for group in planted.groups if planted is not None else ():
+        if group not in asked:
+            raise ConfigError(
+                f"model.planted names {brief(group)!r}, which is no group of the dimensions asked about; "
+                f"{suggest(group, asked)}"
+            )
 
 
 def _check_wordings(config: AuditConfig, strategy: Strategy) -> None:

@@ -173,7 +173,7 @@ def with_sight(manifest: Manifest, model: Known) -> Manifest:
 
 def asked_model_name(model: ModelConfig) -> str:
     """Return the display name of a model that is about to be asked, see :func:`audit.runs.model_names.model_name`."""
-    return model_name(model.name, model.path, server={"base_url": model.base_url or ""})
+    return model_name(model.name, model.path, server={"base_url": model.base_url or ""}, planted=model.planted)
 
 
 def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:

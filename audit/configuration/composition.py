@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.configuration.options import choices as choices
+from audit.configuration.options import choices_with, offered
 from audit.configuration.options import conf_folder as conf_folder
-from audit.configuration.options import offered
 from audit.configuration.overrides import (
     Options,
     Parse,
@@ -401,5 +401,8 @@ def _near_option(key: str, value: str) -> str:
                 f"the {of}= chosen does not have it; choose another {of}=, or, in a sweep over {of}= where only "
                 f"some have it, write ++{key}=VALUE; "
             )
+        group = key.partition(".")[0]
+        if having := choices_with(group, key):
+            return f"{of} is null in this choice; choose one that has it: {group}={' or '.join(having)}; "
         return f"{of} is null in this choice; choose another one, or give all of its values; "
     return written_here(key, value) or did_you_mean(key, names)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from audit.configuration.groups import GroupWithNewOptions, ModelName
+from audit.configuration.planted import PlantedConfig
 from audit.errors import ConfigError
 
 ThinksIn: TypeAlias = (
@@ -83,7 +84,7 @@ class ModelAtServer(GroupWithNewOptions):
 class ModelConfig(ModelAtServer):
     """A model card: which model it is and how to load it."""
 
-    _of_servers = (*ModelAtServer._of_servers, "chat_template", "date", "thinks_in")
+    _of_servers = (*ModelAtServer._of_servers, "chat_template", "date", "thinks_in", "planted")
 
     base_url: str | None = Field(
         default=None,
@@ -128,6 +129,9 @@ class ModelConfig(ModelAtServer):
         default="auto",
         description="the marks that separate its thoughts from its answers: think, gpt-oss, gemma and others "
         "(docs/thinking.md); auto = found in its template or vocabulary",
+    )
+    planted: PlantedConfig | None = Field(
+        default=None, description="what a scripted respondent's answers hold; null unless model=planted"
     )
 
     @field_validator("date", mode="before")

@@ -77,6 +77,11 @@ def offered() -> dict[str, list[str]]:
     return {group: sorted([*names, *(["none"] if group in has else [])]) for group, names in choices().items()}
 
 
+def choices_with(group: str, option: str) -> list[str]:
+    """List the choices of a group whose files set an option; those that all others take it from do not count."""
+    return [name for name in choices().get(group, []) if option in _file(group, name).values]
+
+
 def group_rows() -> tuple[GroupRow, ...]:
     """List the groups with their choices; ``run`` comes first.
 

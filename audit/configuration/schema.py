@@ -135,6 +135,28 @@ class AuditConfig(GroupWithNewOptions):
             )
         return self
 
+    @model_validator(mode="after")
+    def _a_script_answers_what_it_can(self) -> Self:
+        """Refuse what the script of a planted model has no answer to."""
+        if self.model.planted is None:
+            return self
+        cannot = {
+            f"engine={self.engine.name}": self.engine.name != "planted",
+            f"task={self.task.kind}": not self.task.has_planted_answers,
+            f"elicitation={self.elicitation_method}": self.task.stores == "ratings"
+            and self.elicitation_method != "generate",
+            f"thinking={self.thinking.mode}": self.thinking.is_on,
+            f"engine.replicas={self.engine.replicas}": self.engine.replicas != 1,
+            "engine.add_special_tokens=true": self.engine.add_special_tokens,
+        }
+        for setting, is_asked in cannot.items():
+            if is_asked:
+                raise ConfigError(
+                    f"{setting}: model=planted only writes ratings and replies (task=intensity, task=reply), in one "
+                    "process and without probabilities, tokens or thoughts; leave it out, or choose another model="
+                )
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _marks_are_of_the_model(cls, asked: Any) -> Any:

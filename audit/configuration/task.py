@@ -28,6 +28,8 @@ class TaskConfig(OptionGroup):
     """Whether a strategy's ``reply_stage`` may write the answer."""
     can_be_without_perceivers: ClassVar[bool] = False
     """Whether its answers can be compared by who they are about, where the model is given no identity."""
+    has_planted_answers: ClassVar[bool] = False
+    """Whether the script of ``model=planted`` has an answer to it."""
     kind: str
 
     @property
@@ -64,6 +66,7 @@ class IntensityTask(RatedTask):
     """The perceiver rates the intensity of the experiencer's emotion."""
 
     can_be_without_perceivers = True
+    has_planted_answers = True
     kind: Literal["intensity"] = Field(default="intensity", description="the task of the model; set by task=")
 
     @property
@@ -115,6 +118,7 @@ class ReplyTask(WrittenTask):
 
     may_be_led = True
     can_be_without_perceivers = True
+    has_planted_answers = True
     kind: Literal["reply"]
 
     def variant(self, rates: PromptVariant, labels: str) -> PromptVariant:

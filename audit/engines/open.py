@@ -41,7 +41,18 @@ def _openai() -> Opens:
     return open_model
 
 
-ENGINES: Final[dict[str, Callable[[], Opens]]] = {"transformers": _transformers, "vllm": _vllm, "openai": _openai}
+def _planted() -> Opens:
+    from audit.engines.planted import open_model
+
+    return open_model
+
+
+ENGINES: Final[dict[str, Callable[[], Opens]]] = {
+    "transformers": _transformers,
+    "vllm": _vllm,
+    "openai": _openai,
+    "planted": _planted,
+}
 """Importer of each engine, by ``engine.name``; engines are imported only when used."""
 
 

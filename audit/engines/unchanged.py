@@ -32,6 +32,8 @@ def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]
     the commit that the hub names or, if the hub is unavailable, the one in the local cache, which a run would then
     load.
     """
+    if model.planted is not None:  # its options are part of the run's settings
+        return ModelChange()
     if model.base_url is not None:
         return ModelChange(unknown="a server reports no hash of its weights")
     path = Path(os.path.expanduser(model.path))

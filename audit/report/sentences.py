@@ -48,6 +48,7 @@ _FREE: Final = "echo_free"
 _NOTHING: Final = Markup("")
 
 LIMITS: Final = {
+    "planted": ("A planted model", "no language model was asked"),
     "accepted": ("Files that were changed", "these may not be the model's own answers"),
     "unfinished": ("The run is not finished", "the results are those of the prompts asked so far"),
     "nothing_rated": ("No rating", "without ratings there is no δ"),

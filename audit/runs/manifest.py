@@ -29,6 +29,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from audit.configuration.analysis_settings import AnalysisSettings
+from audit.configuration.planted import PlantedConfig
 from audit.errors import AuditError, StoreError, recovery
 from audit.runs import ledger
 from audit.runs.model_names import address_of, model_name, stated_by
@@ -132,6 +133,7 @@ class Model(_ManifestPart):
     parameters: Count = 0
     weights_bytes: Count = 0
     elsewhere: Elsewhere | None = None  # None unless another stack asked the model
+    planted: PlantedConfig | None = None  # what a scripted respondent's answers hold; None for a language model
     not_checked: str = ""  # why a command that found nothing left to ask could not check that the model is unchanged
 
     @property
@@ -158,7 +160,7 @@ class Model(_ManifestPart):
         # Local folders and files have no hub revision.
         on_hub = self.elsewhere is not None or (bool(self.revision) and not self.revision.startswith("gguf:"))
         is_hub_id = None if on_hub else False
-        return model_name(self.card, self.path, is_hub_id=is_hub_id, server=self._at, full=full)
+        return model_name(self.card, self.path, is_hub_id=is_hub_id, server=self._at, full=full, planted=self.planted)
 
     @property
     def _at(self) -> dict[str, str]:

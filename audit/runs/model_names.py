@@ -16,6 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from audit.configuration.packaged import conf_folder
+from audit.configuration.planted import MARK, PlantedConfig
 from audit.tables.formatting import brief, printable
 
 _EMBEDDED: Final = "embedded:"
@@ -28,13 +29,20 @@ _LONGEST: Final = 80  # characters of the name to show; the manifest's `model.pa
 
 
 def model_name(
-    card: str, path: str, *, is_hub_id: bool | None = None, server: Mapping[str, str] | None = None, full: bool = True
+    card: str,
+    path: str,
+    *,
+    is_hub_id: bool | None = None,
+    server: Mapping[str, str] | None = None,
+    full: bool = True,
+    planted: PlantedConfig | None = None,
 ) -> str:
     """Return a model's display name: one line that is safe on any page, terminal or file.
 
     ``card`` is shown only if no packaged card has that name. ``path`` may be empty; ``is_hub_id`` None decides by its
     form. ``server`` has ``base_url`` and, if stated, ``id`` and ``root``. ``full`` adds the model that the server
-    states; without it all versions there have one name.
+    states; without it all versions there have one name. The name of a ``planted`` model begins by saying that it is
+    none, so that nothing that shortens a name hides it.
 
     Examples
     --------
@@ -44,6 +52,9 @@ def model_name(
     ('ours.gguf', 'mine (ours.gguf)')
     """
     given, at = _shown(card), server or {}
+    if planted is not None:
+        own = "" if card in _packaged() else f"{given}; "
+        return f"{MARK} ({_shown(f'{own}{planted.said}')})"
     if not path or (path == card and not at.get("base_url")):
         return given
     known = _shown(path if at.get("base_url") else _asked(path, is_hub_id=is_hub_id))

@@ -12,6 +12,7 @@ from audit.asking.progress import Say
 from audit.asking.prompt_export import Export, messages_in
 from audit.asking.run_identity import default_run_dir
 from audit.configuration.analysis_settings import AnalysisSettings
+from audit.configuration.planted import MARK
 from audit.configuration.schema import AuditConfig, load_statistics
 from audit.engines.answered import FileAnswers, answered_model, read_answers_file
 from audit.errors import ConfigError, StoreError
@@ -76,7 +77,11 @@ def _publish(task: Task[Any], folder: RunFolder, manifest: Manifest, say: Say) -
 
 def analysed(task: Task[Any], folder: RunFolder, manifest: Manifest) -> Published:
     """Analyse a run's folder, replacing an earlier analysis; see :meth:`Task.publish`."""
-    return task.publish(folder, folder.stamped(manifest, computed_by()))
+    published = task.publish(folder, folder.stamped(manifest, computed_by()))
+    if manifest.model.planted is None:
+        return published
+    marked = (line if line.startswith(" ") else f"{MARK}: {line}" for line in published.controls)
+    return replace(published, controls=tuple(marked))
 
 
 def _folder_of(plan: Planned, job: int | None) -> Path:

@@ -56,7 +56,9 @@ def write_all(
 
 
 def not_checked(manifest: Manifest) -> Iterator[Remark]:
-    """Remark on answers not checked against the model, and on files that have changed."""
+    """Remark on answers not checked against the model, or of none, and on files that have changed."""
+    if (planted := manifest.model.planted) is not None:
+        yield on_run("planted", planted.note)
     if n := len(manifest.accepted):
         names = ", ".join(map(printable, manifest.accepted))
         yield on_run(

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from audit.engines.base import AnswersOfRun, Done, Engine, Generated, unwatched
-from stimuli.prompts import Prompt, earlier_turns
+from stimuli.prompts import Prompt, PromptCell, earlier_turns
 from stimuli.strategies import CLOSING, NO_STRATEGY, Stage, Strategy
 
 
@@ -82,12 +82,16 @@ def write_replies(
     asked: Sequence[Mapping[str, str]],
     earlier: Sequence[Sequence[StageText]],
     thoughts: Sequence[StageText] | None = None,
-    places: Sequence[int],
+    cells: Sequence[PromptCell],
     seed: int,
     done: Done = unwatched,
 ) -> list[StageText]:
     """Ask the audit's question after all stages, for tasks whose answer is a text."""
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, thoughts=thoughts, room=settings.max_tokens)
+    fitted = [
+        call and replace(call, prompt=replace(call.prompt, cell=cell)) for call, cell in zip(fitted, cells, strict=True)
+    ]
+    places = [cell.index for cell in cells]
     return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
 

@@ -42,8 +42,9 @@ def _here(
     from audit.engines.resolve import say_unpacking
 
     choice = choose_engine(config.engine, writes=writes)
-    say(f"loading {config.model.path} with {choice.name}; progress is written to {folder.path / ENGINE_LOG} ...")
-    if choice.name != "openai" and (unpacking := say_unpacking(config.model)):
+    if config.model.planted is None:
+        say(f"loading {config.model.path} with {choice.name}; progress is written to {folder.path / ENGINE_LOG} ...")
+    if choice.name not in ("openai", "planted") and (unpacking := say_unpacking(config.model)):
         say(unpacking)
     with folder.output_in(ENGINE_LOG):
         model = open_model(config.model, config.engine, seed=config.seed, writes=writes)

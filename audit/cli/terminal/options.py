@@ -155,7 +155,7 @@ def usage_lines(*usages: Usage) -> str:
         words += [f"[{SETTING}KEY=VALUE ...]"] if usage.settings else []
         # No line breaks inside brackets, or between a folder and the "..." after it.
         kept = " ".join(word.replace(" ", "\N{NO-BREAK SPACE}") for word in words)
-        filled = _fill(kept, head, indent=len(head))
+        filled = _fill(kept, head, indent=len(head)) or head.rstrip()
         lines.append(filled.replace("\N{NO-BREAK SPACE}", " "))
     return "\n".join(lines) + "\n"
 

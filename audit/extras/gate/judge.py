@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from audit.configuration.analysis_settings import REFUSAL_MARGIN, AnalysisSettings
+from audit.configuration.planted import MARK
 from audit.errors import ConfigError
 from audit.report.disparities import limit_in_words, step_for
 from audit.report.verdicts import REASONS
@@ -561,7 +562,13 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
 
 
 def sentence(gated: Gated) -> str:
-    """Say the verdict in one sentence."""
+    """Say the verdict in one sentence, which names a planted model as one."""
+    runs = filter(None, (gated.manifest, gated.baseline))
+    mark = f" ({MARK})" if any(run.model.planted is not None for run in runs) else ""
+    return f"{_verdict_in_words(gated)}{mark}."
+
+
+def _verdict_in_words(gated: Gated) -> str:
     rows, beside = gated.rows, gated.baseline is not None
     margin = f"the {gated.margin:g}-point margin on a {_scale(gated.manifest)}"
     of_refusals = (
@@ -578,13 +585,13 @@ def sentence(gated: Gated) -> str:
             what = ("the margin" if groups else margin) + of_refusals
             names = _few([gap_name(row.held.gap) for row in gaps])
             said.append(f"{names} {'is' if len(gaps) == 1 else 'are'} shown to be {worse} {what}")
-        return f"failed: {'; '.join(said)}."
+        return f"failed: {'; '.join(said)}"
     if gated.verdict == "passed":
         if beside:
             shown, more = "be no worse than the baseline by", " or more"
         else:
             shown, more = "lie within", ""
-        return f"passed: {_all(rows)} shown to {shown} {margin}{of_refusals}{more}{_of_what(rows)}."
+        return f"passed: {_all(rows)} shown to {shown} {margin}{of_refusals}{more}{_of_what(rows)}"
     left = [row for row in rows if row.verdict == "undecided"]
     first, *others = undecided_reasons(gated)
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
@@ -596,7 +603,7 @@ def sentence(gated: Gated) -> str:
             f"; {which} at least {plural(gated.n_needed, 'narrative')} (this run has {gated.n_narratives:,}), which "
             f"show with a chance of {gated.power:.0%} that no gap is that large, if there is none"
         )
-    return f"{said_of}."
+    return said_of
 
 
 def _by_question(rows: Sequence[Judged]) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from audit.asking.progress import Say
 from audit.configuration.schema import AuditConfig, load_config
-from audit.errors import AuditError
+from audit.errors import AuditError, ConfigError
 from audit.extras.planning.disk import existing, free_at
 from audit.tables.formatting import plural, printable
 from audit.tasks.registry import TASKS
@@ -59,6 +59,11 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
 
     The page is lines of Markdown. ``probe`` tries engines, or asks the server, for up to ``limit_s`` seconds each.
     """
+    if config.model.planted is not None:
+        raise ConfigError(
+            "doctor tries what runs a model, and model=planted needs none of it; python -m audit selftest checks the "
+            "rest of an installation"
+        )
     page = ["# empathy-audit doctor", "", "## Machine", "", *_machine(config), "", "## Packages", "", *_packages()]
     page += ["", "## Environment (names alone)", "", *_variables(), "", "## Engine", ""]
     faults = list(_disk_faults(config))

@@ -410,11 +410,11 @@ def _batched(records: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _tokenizer(config: AuditConfig, say: Say) -> ChatTokenizer | None:
-    """Load the model's tokenizer without its weights; None for a server's model."""
+    """Load the model's tokenizer without its weights; None for a server's model and a planted one."""
     from audit.engines.chat import ChatTokenizer
     from audit.engines.resolve import hush, resolve_model, say_unpacking
 
-    if config.model.base_url is not None or config.engine.name == "openai":
+    if config.model.base_url is not None or config.engine.name in ("openai", "planted"):
         return None
     hush()
     if unpacking := say_unpacking(config.model):

@@ -86,8 +86,8 @@ def _elicited(
         begun=plan.begun,
     )
     whole: list[Prompt] = [
-        replace(found[0], question=Question.of(values))
-        for found, values in zip(prompts, asked.values, strict=True)
+        replace(found[0], question=Question.of(values), cell=cell)
+        for found, values, cell in zip(prompts, asked.values, asked.cells, strict=True)
         if found is not None
     ]
     answers = iter(elicitation.elicit(model.engine, whole, done=done) if whole else [])

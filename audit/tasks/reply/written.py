@@ -123,7 +123,7 @@ class WrittenTexts(Task[Plan]):
             asked=asked.values,
             earlier=asked.earlier,
             thoughts=asked.thoughts,
-            places=[cell.index for cell in asked.cells],
+            cells=asked.cells,
             seed=plan.config.seed,
             done=done,
         )

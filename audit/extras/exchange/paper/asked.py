@@ -37,6 +37,9 @@ def model_sentences(study: Study) -> Iterator[Line]:
             "file. What the model is and how it was asked was not checked.",
         )  # fmt: skip
         return
+    if model.planted is not None:
+        yield line(PlainText(model.planted.note))
+        return
     path = line(" (", PlainText(model.path), ")") if model.path and model.path not in model.name else ()
     if engine.name == SERVED:
         yield line(
