@@ -475,7 +475,7 @@ def test_damage_inside_a_shard_does_not_go_unnoticed(tmp_path):
     assert unnoticed == 0
 
 
-LATER = ["n_prompt_tokens", "n_dropped", "pruned_points", "wording", "cut"]
+LATER = ["n_prompt_tokens", "n_dropped", "pruned_points", "wording", "cut", "ends_points"]
 """Columns that ratings did not have at first, in the order in which they came."""
 
 
