@@ -158,8 +158,9 @@ def test_a_run_whose_sample_is_lost_is_not_continued_with_another(tiny_model, au
     assert "end_shares.parquet" in capsys.readouterr().err
 
 
-def test_tokens_that_are_numbers_leave_only_the_largest_to_calibrate(number_model, audit, tmp_path):
-    assert audit("run", *overrides(number_model, "run", *CALIBRATED)) == 0
+def test_tokens_that_are_numbers_leave_nothing_to_calibrate(number_model, audit, tmp_path, nodes):
+    assert audit("run", *overrides(number_model, "run", *CALIBRATED, "prompt=scale-10")) == 0
     ends = manifest_of(tmp_path / "run")["ends"]
-    rows = RunFolder(tmp_path / "run").table(END_SHARES).rows() if ends["way"] == "calibrated" else []
-    assert {row["number"] for row in rows if row["share"] not in (None, 1.0)} <= {*range(10), 10, 100}
+    assert (ends["way"], "leave no end to ask for" in ends["why"]) == ("exact", True)
+    assert not (tmp_path / "run" / "end_shares.parquet").exists()
+    assert ratings_of(tmp_path / "run")["ends_points"].isna().all()

@@ -63,7 +63,7 @@ def _decide(session: Session, scale: Scale, say: Say) -> dict[str, Any]:
     why, sample = _why_not_asked(session.plan), None
     if not why:
         sample = _ask(session, scale)
-        why = "the model's tokens leave no end to ask for" if sample is None else why_exact(sample, scale)
+        why = "the engine or the model's tokens leave no end to ask for" if sample is None else why_exact(sample, scale)
     noted: dict[str, Any] = {"way": "exact" if why else _CALIBRATED, "why": why}
     if sample is not None:
         session.folder.table(END_SHARES).write(sample.rows())
