@@ -44,7 +44,9 @@ ONLY_IN = {
     **dict.fromkeys(("hydra", "omegaconf"), "audit.configuration.composition"),
     **dict.fromkeys(("matplotlib", "seaborn"), DRAWING),
     "statsmodels": "audit.statistics.",
-    "scipy": ("audit.statistics.", "audit.people.", "audit.tasks.", "audit.comparing."),
+    "scipy": (
+        "audit.statistics.", "audit.people.", "audit.tasks.", "audit.comparing.", "audit.asking.elicitation.ends",
+    ),
     "patsy": "audit.statistics.own_model",
     "sklearn": "audit.statistics.tsne",
     "jinja2": ("audit.report.", "audit.engines.rendering"),

@@ -55,6 +55,7 @@ def row(index, **changes):
         "pruned_points": 0.04,
         "wording": 0,
         "cut": False,
+        "ends_points": 0.2,
     } | changes
 
 
