@@ -45,7 +45,11 @@ ONLY_IN = {
     **dict.fromkeys(("matplotlib", "seaborn"), DRAWING),
     "statsmodels": "audit.statistics.",
     "scipy": (
-        "audit.statistics.", "audit.people.", "audit.tasks.", "audit.comparing.", "audit.asking.elicitation.ends",
+        "audit.statistics.",
+        "audit.people.",
+        "audit.tasks.",
+        "audit.comparing.",
+        "audit.asking.elicitation.ends",
     ),
     "patsy": "audit.statistics.own_model",
     "sklearn": "audit.statistics.tsne",

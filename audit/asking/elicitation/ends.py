@@ -176,7 +176,8 @@ def calibrated(sure: _Floats, mass: _Floats, numbers: _Floats, shares: _Floats) 
         final = sure + mass * own
         total = final.sum(axis=1)
         points = (final * numbers).sum(axis=1)
-        return np.divide(points, total, out=np.full_like(points, np.nan), where=total > 0)
+        means: _Floats = np.divide(points, total, out=np.full_like(points, np.nan), where=total > 0)
+        return means
 
     m = len(shares)
     reported = mean(shares.mean(axis=0))
