@@ -6,6 +6,7 @@
     python benchmarks/throughput.py shape=8b dtype=bfloat16             # random weights of the shape of Llama-3.1-8B
     python benchmarks/throughput.py n=75 ways=bounds                    # what max_pruned_points costs and does
     python benchmarks/throughput.py n=75 ways=bounds "begun=Number: "   # the same of answers that are begun so
+    python benchmarks/throughput.py n=48 ways=ends "begun=Number: "     # what elicitation.ends=calibrated does
     python benchmarks/throughput.py ways=limit dtype=bfloat16           # the rate of matrix products in another format
 
 The ways, each in a process of its own:
@@ -20,6 +21,7 @@ The ways, each in a process of its own:
   multiplies the model's own shapes, for the distinct tokens of the prompts and of the tree of numbers that ``packed``
   asked about. The rate for fewer rows at a time is told too.
 - ``bounds``: no way either, and left out unless asked for: `expected` at several bounds on what is not asked.
+- ``ends``: likewise: `expected` with ends of numbers asked of each prompt, and taken from a sample of other prompts.
 
 A way that is not installed is left out. `expected` ratings are compared with ``whole``'s.
 """
@@ -155,6 +157,8 @@ def way(name, asked):
         return limit(engine, prompts, points, scale)
     if name == "bounds":
         return bounds(engine, prompts, scale, in_group_of(n))
+    if name == "ends":
+        return ends(engine, n, asked["begun"], points)
     if name == "pipeline":
         return pipeline(engine, prompts)
     if name == "distinct":
@@ -311,6 +315,60 @@ def bounds(engine, prompts, scale, in_group):
     return {"rate": rows[-1]["rate"], "n": len(prompts), "facts": facts(engine), "rows": rows}
 
 
+def ends(engine, n, begun, points):
+    """What a sample of other prompts costs, and what its shares of ends save and do to ratings and to the gap."""
+    import numpy as np
+
+    from audit.asking.elicitation.ends import SAMPLE, Sampled, why_exact
+    from audit.asking.elicitation.expected import ExpectedElicitation
+
+    grid = grid_of(5 * n)
+    order = np.random.default_rng(0).permutation(len(grid)).tolist()
+    pairs = {place: grid[place].dimension.in_group(grid[place].perceiver, grid[place].experiencer) for place in order}
+    in_group = [place for place in order if pairs[place]]
+    others = [place for place in order if not pairs[place]]
+    half = SAMPLE // 2
+    sampled = [*in_group[:half], *others[:half]]
+    places = [*in_group[half : half + n // 3], *others[half : half + n - n // 3]]  # a third: for the gap's sake
+
+    def prompts_at(those):
+        return [replace(grid.prompt(grid[place]), begun=begun) for place in those]
+
+    scale = grid.variant.scale
+    plain = ExpectedElicitation(scale, points)
+    plain.elicit(engine, prompts_at(others[-8:]))  # what is done once
+    with counted() as count:
+        start = time.perf_counter()
+        sample = plain.calibrate(
+            engine, prompts_at(sampled), [Sampled(k, pairs[place]) for k, place in enumerate(sampled)]
+        )
+        seconds = time.perf_counter() - start
+    told = {"rate": SAMPLE / seconds, "n": n, "facts": facts(engine), "sample_nodes": count.asked / SAMPLE - 1}
+    if sample is None:
+        return told
+    told |= {"why": why_exact(sample, scale), "sample_rms": sample.rms, "systematic": sample.systematic}
+    rows, exact = [], None
+    for name, elicitation in (("exact", plain), ("calibrated", ExpectedElicitation(scale, points, sample))):
+        with counted() as count:
+            start = time.perf_counter()
+            found = elicitation.elicit(engine, prompts_at(places))
+            rate = n / (time.perf_counter() - start)
+        ratings = np.array([one.intensity for one in found])
+        bound = np.array(
+            [one.pruned_points if one.ends_points != one.ends_points else one.ends_points for one in found]
+        )
+        exact = ratings if exact is None else exact
+        own = np.array([pairs[place] is True for place in places])
+        out = np.array([pairs[place] is False for place in places])
+        rows.append({
+            "ends": name, "rate": rate, "nodes": count.asked / n - 1,
+            "rms": float(np.sqrt(((ratings - exact) ** 2).mean())), "largest": float(abs(ratings - exact).max()),
+            "bound": float(np.median(bound)), "outside": int((abs(ratings - exact) > bound + points).sum()),
+            "gap": float(ratings[own].mean() - ratings[out].mean()),
+        })  # fmt: skip
+    return told | {"ends": rows}
+
+
 def matrix_seconds(engine):
     """Return the seconds a token of all layers' products, and of the output layer's; and GFLOP/s by rows at a time."""
     import torch
@@ -399,6 +457,23 @@ def report(found):
             f"{row['largest_bound']:.2f}, largest shift {row['largest_shift']:.2f}, "
             f"in-group minus out-group {row['gap']:.3f}"
         )
+    if "ends" in found:
+        told = found["ends"]
+        print(
+            f"sample: {told['sample_nodes']:.1f} nodes a prompt; "
+            + (
+                f"its ratings are moved by {told['sample_rms']:.3f} points (root mean square), and apart by at most "
+                f"{told['systematic']:.3f}; {told['why'] or 'calibrated'}"
+                if "ends" in told
+                else "nothing to calibrate"
+            )
+        )
+        for row in told.get("ends", ()):
+            print(
+                f"{row['ends']:10}: {row['rate']:5.2f} prompts/s, {row['nodes']:5.1f} nodes a prompt, shift "
+                f"{row['rms']:.3f} (root mean square), {row['largest']:.3f} at most; median bound {row['bound']:.3f}, "
+                f"{row['outside']} outside; in-group minus out-group {row['gap']:+.3f}"
+            )
     if "limit" in found:
         bound = found["limit"]
         print(

@@ -22,9 +22,10 @@ STRATEGIES = [f"example-strategies/{name}" for name in ("none", "two-stage", "pe
 EARLIER = {
     "example-17-columns": {
         "n_prompt_tokens": None, "n_dropped": None, "pruned_points": None, "wording": 0, "cut": None,
+        "ends_points": None,
     },
-    "example-20-columns": {"wording": 0, "cut": None},
-    "example": {"cut": None},
+    "example-20-columns": {"wording": 0, "cut": None, "ends_points": None},
+    "example": {"cut": None, "ends_points": None},
 }  # fmt: skip
 """What stands in the columns that a run's ratings lack."""
 

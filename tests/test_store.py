@@ -55,6 +55,7 @@ def row(index, **changes):
         "pruned_points": 0.04,
         "wording": 0,
         "cut": False,
+        "ends_points": None,
     } | changes
 
 
@@ -475,7 +476,7 @@ def test_damage_inside_a_shard_does_not_go_unnoticed(tmp_path):
     assert unnoticed == 0
 
 
-LATER = ["n_prompt_tokens", "n_dropped", "pruned_points", "wording", "cut"]
+LATER = ["n_prompt_tokens", "n_dropped", "pruned_points", "wording", "cut", "ends_points"]
 """Columns that ratings did not have at first, in the order in which they came."""
 
 
@@ -625,7 +626,7 @@ def test_a_shard_says_the_version_of_its_table(tmp_path):
     with RunFolder(tmp_path / "run") as folder:
         folder.write_shard(0, [row(0)])
         [path] = folder.path.glob("ratings/*")
-    assert pq.read_schema(path).metadata == {b"audit.table_version": b"5"}
+    assert pq.read_schema(path).metadata == {b"audit.table_version": b"6"}
 
 
 def test_shards_of_several_versions_are_one_table(tmp_path):

@@ -58,9 +58,9 @@ Answer: TypeAlias = "Callable[[Plan, OpenModel, PromptBatch, Done], dict[str, li
 class Shared:
     """What all jobs of a run share, in whichever process they run."""
 
-    def __init__(self, plan: Plan, given: Mapping[str, Mapping[str, str]], answer: Answer) -> None:
+    def __init__(self, plan: Plan, given: Mapping[str, Mapping[str, str]]) -> None:
         # given: the strategy's examples and knowledge, by narrative
-        self.plan, self.given, self.answer = plan, given, answer
+        self.plan, self.given = plan, given
         self._last: tuple[Sequence[int], list[dict[str, str]]] | None = None
 
     def asked(self, places: Sequence[int], earlier: Sequence[Sequence[StageText]]) -> PromptBatch:
@@ -174,8 +174,12 @@ def collect(
     command: str,
     say: Say,
     opened: OpenModel | None = None,
+    prepare: Callable[[Session, Answer], tuple[Manifest, Answer]] | None = None,
 ) -> Session:
-    """Open the model, ask the missing shards, and return the session; after an error, what was collected is kept."""
+    """Open the model, ask the missing shards, and return the session; after an error, what was collected is kept.
+
+    ``prepare`` may ask the model for something that the answers depend on; it returns the manifest and what to ask.
+    """
     from audit.asking.strategies.given import give, given_sha256, values_of
     from audit.asking.workers.open import open_workers
 
@@ -195,7 +199,7 @@ def collect(
     if gone:
         folder.table(GIVEN).write(given)
     by_narrative = values_of(given)
-    shared = Shared(plan, by_narrative, answer)
+    shared = Shared(plan, by_narrative)
     workers: Workers
     if opened is not None:
         workers, load_s = Here(opened, shared, folder.part_begun), 0.0
@@ -220,8 +224,10 @@ def collect(
                 say(line)
         if earlier is None or not (folder.path / PROMPTS).exists():  # a run of an earlier version
             folder.write_file(PROMPTS, plan.asked.to_bytes())
+        if prepare is not None:
+            manifest, answer = prepare(Session(plan, folder, manifest, workers), answer)
         manifest = ask_shards(
-            plan, folder, manifest, workers, partial(_ask_shard, plan, folder), load_s=load_s, say=say
+            plan, folder, manifest, workers, partial(_ask_shard, plan, folder, answer), load_s=load_s, say=say
         )
     except BaseException:
         workers.close()
@@ -325,12 +331,15 @@ def ask_shards(
     return manifest.having(timings=timings)
 
 
-def _ask_shard(plan: Plan, folder: RunFolder, number: int, places: range, part: ProgressPart) -> Course[bool]:
+def _ask_shard(
+    plan: Plan, folder: RunFolder, answer: Answer, number: int, places: range, part: ProgressPart
+) -> Course[bool]:
     """Ask one shard, stage by stage; return whether none of it was stored before."""
     grid = plan.grid
     begun = part_name(number, 0) in folder.parts(STAGES)
     earlier = yield from _lead(plan, folder, number, places, part)
-    answers = yield Job(f"shard {number}", partial(_answer, places=places, earlier=earlier), part.call)
+    ask = partial(_answer, answer=answer, places=places, earlier=earlier)
+    answers = yield Job(f"shard {number}", ask, part.call)
     folder.write_shard(number, cell_columns(grid[places.start : places.stop], grid.variant.name) | answers, plan.kind)
     return not begun
 
@@ -373,13 +382,19 @@ def _lead(
 
 
 def _answer(
-    shared: Shared, model: OpenModel, done: Done, *, places: range, earlier: Sequence[Sequence[StageText]]
+    shared: Shared,
+    model: OpenModel,
+    done: Done,
+    *,
+    answer: Answer,
+    places: range,
+    earlier: Sequence[Sequence[StageText]],
 ) -> dict[str, list[Any]]:
     from audit.engines.base import AnswersOfRun
 
     if isinstance(model.engine, AnswersOfRun):
         model.engine.at(places)
-    return shared.answer(shared.plan, model, shared.asked(places, earlier), done)
+    return answer(shared.plan, model, shared.asked(places, earlier), done)
 
 
 def _write_stage(

@@ -36,7 +36,10 @@ READS: Final = "numbers and their ends"
 """What `expected` asks about. Runs of earlier versions name nothing, and took "723" for 72."""
 ADDED: Final = "added to what the chat template made"
 """Identity of ``engine.add_special_tokens``; without it nothing is named, as in earlier versions."""
-_NEW_TO_ELICITATION: Final = {"prefill": ""}  # new keys, with the value at which a run counts as the same
+_NEW_TO_ELICITATION: Final = {
+    "prefill": "",
+    "ends": "exact",
+}  # new keys, with the value at which a run counts as the same
 _SHARD_SIZES: Final = {"cpu": 128, "server": 1024}  # prompts of a shard, by the engine's device; 4096 for others
 _WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
 """Engine settings of how a server is asked, or by which processes; answers do not depend on them."""

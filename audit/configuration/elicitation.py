@@ -31,6 +31,11 @@ class ElicitationConfig(OptionGroup):
         description="expected: largest error of an intensity from skipping unlikely numbers, in hundredths of the "
         "scale; 0 = skip none",
     )
+    ends: Literal["exact", "calibrated"] = Field(
+        default="exact",
+        description="expected: whether a number ends: exact = each prompt is asked; calibrated = a sample is asked, "
+        "with fewer questions and a statistical bound",
+    )
     prefill: str = Field(
         default="",
         description='text that begins every answer, e.g. "Number: "; empty = none; auto = chosen by trials '

@@ -6,6 +6,9 @@ from typing import Final
 
 from markupsafe import Markup
 
+from audit.runs.manifest import RecordedEnds
+
+_EXACT: Final = RecordedEnds()
 _EXPECTED: Final = (
     "The model did not write its ratings. For each prompt, its probabilities for what comes next were read and reduced "
     "to the whole numbers of the scale ({scale}); the rating is the mean of that distribution, which can lie between "
@@ -54,8 +57,18 @@ _BEGUN: Final = Markup(
 )
 
 
+_CALIBRATED: Final = Markup(
+    " Whether each number ends was asked of a random sample of {n} prompts first. The ratings take the sample's mean "
+    "shares; those whose bound would be wider than 1% of the scale were asked. The bound is statistical "
+    "(<code>ends_points</code>: a 99% prediction interval, for prompts such as the sample's). In the sample, taking "
+    "the other prompts' shares moved a rating by {rms} points (root mean square), {most} at most, and in-group and "
+    "out-group ratings apart by at most {systematic} (99% interval), which bounds of gaps include."
+)
+_NOT_CALIBRATED: Final = Markup(" Whether numbers end was asked of each prompt, not of a sample, since {why}.")
+
+
 def describe_elicitation(
-    method: str, *, scale: str, parser: str = "", asks_ends: bool = True, begun: str = ""
+    method: str, *, scale: str, parser: str = "", asks_ends: bool = True, begun: str = "", ends: RecordedEnds = _EXACT
 ) -> Markup:
     """Describe how a rating is elicited; earlier versions did not ask whether a number ends (``asks_ends``)."""
     kind = method
@@ -65,4 +78,11 @@ def describe_elicitation(
         kind = "generate, hou2025"
     words = ELICITATION.get(kind, "This report has no description of the method {method!r}; see its documentation.")
     described = Markup(words).format(scale=scale, method=method)
+    if ends.way == "calibrated":
+        rms, most, systematic = (
+            f"{points:.2g}" for points in (ends.rms_points, ends.max_points, ends.systematic_points)
+        )
+        described += _CALIBRATED.format(n=ends.n_prompts, rms=rms, most=most, systematic=systematic)
+    elif ends.why:
+        described += _NOT_CALIBRATED.format(why=ends.why)
     return described + _BEGUN.format(begun=begun) if begun else described

@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from audit.runs.manifest import Manifest, ManifestError, Noise
+from audit.runs.manifest import Manifest, ManifestError, Noise, RecordedEnds
 from audit.tables.formatting import brief, count, scale_end
 
 NOT_RECORDED: Final = "not recorded"
@@ -56,6 +56,7 @@ class ManifestView:
     parser: str  # what read the answers that the model wrote
     begun: str  # the prefilled start of the model's answers
     asks_ends: bool  # whether `expected` asked if numbers end; earlier versions did not
+    ends: RecordedEnds  # whether numbers' ends were calibrated on a sample
     confidence: float  # 0.95 if not recorded
     margin: float | None  # gap that counts as too small to matter, in points; None if none was chosen
     drawn: frozenset[str]  # dimensions in which each narrative was asked about some of the pairs only
@@ -129,6 +130,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         parser=_text(elicitation.parser, absent=""),
         begun=_text(elicitation.prefill, absent=""),
         asks_ends=bool(manifest.identity.elicitation.get("reads")),
+        ends=manifest.ends,
         confidence=statistics.confidence,
         margin=statistics.margin,
         drawn=frozenset(manifest.pairs_drawn),

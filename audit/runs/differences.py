@@ -298,7 +298,7 @@ def _led(manifest: Manifest) -> tuple[str, str]:
 
 def _answering(manifest: Manifest) -> str:
     """Return the SHA-256 of the settings that shape answers, without those that the method does not read."""
-    unread = {"max_tokens", "parser"} if manifest.elicitation.method == "expected" else {"max_pruned_points"}
+    unread = {"max_tokens", "parser"} if manifest.elicitation.method == "expected" else {"max_pruned_points", "ends"}
     read = {key: value for key, value in manifest.identity.elicitation.items() if key not in unread}
     thinking = manifest.identity.content.get("thinking")
     return fingerprint({"elicitation": read, **_asked(manifest), **({"thinking": thinking} if thinking else {})})

@@ -37,7 +37,7 @@ _MADE: Final = re.compile(
 """Files that an analysis made from stored files, or that are sent to raters: they can be lost and made again."""
 _READ: Final = (
     "manifest.json", "prompts.json.gz", "corpus.json", "given.parquet", "trial_answers.parquet", "manipulation.parquet",
-    "pairs.parquet", "elicitation_sample.parquet", "asked_again.parquet", "asked_in_*.parquet",
+    "pairs.parquet", "end_shares.parquet", "elicitation_sample.parquet", "asked_again.parquet", "asked_in_*.parquet",
     "narrative_covariates.parquet",
     *(f"{name}.parquet" for name in ("ratings", "replies", "answers", "stages", "judged")),
     *(f"{name}/part-*.parquet" for name in ("ratings", "replies", "answers", "stages", "judged", "parts")),

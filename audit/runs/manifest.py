@@ -221,6 +221,19 @@ class RecordedElicitation(_ManifestPart):
         return self.parser != "hou2025" and self.method != "outside"
 
 
+class RecordedEnds(_ManifestPart):
+    """Whether numbers' ends were calibrated on a sample of the run's prompts, for ``elicitation.ends=calibrated``."""
+
+    way: Literal["exact", "calibrated"] = "exact"  # how ratings were obtained in the end
+    why: str = ""  # why the exact way was taken although the other was asked for
+    n_prompts: Count = 0  # prompts of the sample
+    # The sample's ratings by the other prompts' shares, less the exact ones, in points: root mean square, largest, and
+    # the largest difference between in-group and out-group that the 99% interval has.
+    rms_points: Points = math.nan
+    max_points: Points = math.nan
+    systematic_points: Points = math.nan
+
+
 class RecordedScale(_ManifestPart):
     """The ends of the scale, in points, and their labels."""
 
@@ -591,6 +604,7 @@ class Manifest(_Written):
     model: Model = Model()
     engine: RecordedEngine = RecordedEngine()
     elicitation: RecordedElicitation = RecordedElicitation()
+    ends: RecordedEnds = RecordedEnds()
     scale: RecordedScale = RecordedScale()
     task: RecordedTask = RecordedTask(kind=_FIRST)
     inventory: RecordedInventory | None = None  # None unless the run filled in a questionnaire

@@ -42,7 +42,7 @@ _REQUIRED: Final = ("perceiver", "experiencer", "narrative_id", "rating")
 _OPTIONAL: Final = (*ABSENT, "status")
 _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
-_NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped", "pruned_points")
+_NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped", "pruned_points", "ends_points")
 """Numeric columns that another tool does not provide."""
 DEFAULT_ENDS: Final = (0.0, 100.0)  # scale assumed if none is given; the ratings must then reach both ends
 CODES: Final = (-1.0, -2.0, -7.0, -8.0, -9.0, -77.0, -88.0, -98.0, -99.0, -999.0, -9999.0, 999.0, 9999.0)

@@ -294,7 +294,7 @@ class RunFolder(_Folder):
             return not any(self.shards(kind) for kind in KINDS)
         if name.startswith("stages/"):
             return not any(int(name.split("-")[1]) in self.shards(kind) for kind in KINDS)
-        if name in ("given.parquet", "prompts.json.gz"):
+        if name in ("given.parquet", "end_shares.parquet", "prompts.json.gz"):
             return not any(self.shards(kind) for kind in KINDS)
         return ledger.asked_anew(name)
 

@@ -61,7 +61,9 @@ RATINGS: Final = Table(
         ),
         "pruned_points": points(
             "how far the intensity could be from the one reported for what was not asked or not told: branches of the "
-            "tree of numbers, and whether numbers end (`expected`), in points; missing where nothing bounds it",
+            "tree of numbers, and whether numbers end (`expected`), in points; missing where nothing bounds it; "
+            "with calibrated ends (elicitation.ends) also half of the systematic difference that the sample leaves "
+            "possible between in-group and out-group",
             since=3,
         ),
         "wording": whole(
@@ -74,6 +76,11 @@ RATINGS: Final = Table(
             "whether the response stopped at the limit of its length (`generate`): a number that might go on after its "
             "end is not read, but by the study's parser; missing where none was written, or nothing said so",
             since=5,
+        ),
+        "ends_points": points(
+            "with calibrated ends (elicitation.ends), the statistical bound on what that moves the intensity by: the "
+            "half-width of a 99% prediction interval, in points; missing where ends were asked",
+            since=6,
         ),
     },
     kept=Storage("ratings.parquet", "ratings"),
@@ -92,6 +99,7 @@ class ElicitedRating:
     spread: float = math.nan
     pruned_points: float = math.nan
     n_prompt_tokens: int | None = None
+    ends_points: float = math.nan
     cut: bool | None = None
     """Whether the response stopped at its length limit; None if there was no response or the engine did not tell."""
 
@@ -137,6 +145,21 @@ ASKED_IN_FORMATS: Final = {
     for name in FORMATS
 }
 """The prompts asked in each number format."""
+
+END_SHARES: Final = Table(
+    "end_shares",
+    "a number of the scale, as its tokens, in a prompt of the sample that was asked about every number's end",
+    {
+        "prompt_index": PROMPT["prompt_index"],
+        "in_group": PROMPT["in_group"],
+        "number": whole("the number, in points", type=INT32),
+        "tokens": word("its tokens' numbers in the model's vocabulary"),
+        "probability": probability("probability of these tokens, whatever follows"),
+        "share": share("share of it that ends there, no digit following; missing where the tokens have no probability"),
+    },
+    kept=Storage("end_shares.parquet"),
+)
+"""From this sample, a run with ``elicitation.ends=calibrated`` takes the shares that it does not ask for."""
 
 MANIPULATED: Final = Table(
     "manipulated",

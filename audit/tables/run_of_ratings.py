@@ -30,6 +30,7 @@ from audit.tables.ratings import (
     ASKED_AGAIN,
     ASKED_IN_FORMATS,
     ELICITATION_SAMPLE,
+    END_SHARES,
     MANIPULATED,
     MANIPULATION,
     MODES,
@@ -52,7 +53,7 @@ TABLES: Final = by_name(
 """The tables derived from a run of ratings, in its ``tables/``."""
 
 OF_RATINGS: Final = (
-    RATINGS, NARRATIVE_COVARIATES, STAGES, GIVEN, ELICITATION_SAMPLE, ASKED_AGAIN, MANIPULATED,
+    RATINGS, NARRATIVE_COVARIATES, STAGES, GIVEN, END_SHARES, ELICITATION_SAMPLE, ASKED_AGAIN, MANIPULATED,
     *ASKED_IN_FORMATS.values(), *TABLES.values(),
 )  # fmt: skip
 """All tables in the folder of such a run, except :data:`OF_SOME` and ``TRIAL_ANSWERS``, which goes with ``TRIALS``."""

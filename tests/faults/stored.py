@@ -65,6 +65,7 @@ def rating(index: int, **changes: Any) -> dict[str, Any]:
         "pruned_points": 0.04,
         "wording": 0,
         "cut": False,
+        "ends_points": 0.2,
     } | changes
 
 

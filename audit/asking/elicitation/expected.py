@@ -17,6 +17,9 @@ numbers of the same prompt that were asked; it could end always or never. A bran
 could hold nothing, or all of its mass on any one of its numbers. The rating's ``pruned_points`` is the largest distance
 that the mean could have from the reported one, over all of these cases together.
 
+If numbers' ends were calibrated on a sample of the run's prompts, a number takes its share from there, and the bound is
+a statistical one: see :mod:`audit.asking.elicitation.ends`.
+
 If an engine only returns the likeliest tokens, the distribution is known within bounds: see
 :mod:`audit.asking.elicitation.bounded`. A rating whose bound is wider than allowed is missing, with a status of its
 own.
@@ -32,12 +35,14 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.asking.elicitation.bounded import Bounded, Path, read_seen, seen_of, unfollowed
+from audit.asking.elicitation.ends import DUST, MOST, SKIPPED, EndSample, Sampled, calibrated
 from audit.asking.elicitation.numbers import NumberTree, number_tree
 from audit.engines.base import (
     CachedPrompts,
     Done,
     Engine,
     GoesOn,
+    TokenReader,
     TopReader,
     TopTokens,
     encode_prompts,
@@ -51,7 +56,6 @@ from stimuli.prompts import Prompt, Scale
 _Floats = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
 _ROUNDS: Final = 8  # most rounds of questions on one prompt's begun answers; each asks what weighs most after the last
-_DUST: Final = 1e-9  # rounding error allowed on a bound, in points
 
 
 @dataclass
@@ -60,12 +64,17 @@ class ExpectedElicitation:
 
     scale: Scale
     max_pruned_points: float  # more is asked until the rest can move no intensity by more
+    ends: EndSample | None = None  # how often numbers end in a sample of prompts; None if each prompt is asked
     _tree: NumberTree | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, scale: Scale, hundredths: float) -> Self:
+    def of(cls, scale: Scale, hundredths: float, ends: EndSample | None = None) -> Self:
         """Build the elicitation with the bound given in hundredths of the scale."""
-        return cls(scale, hundredths * (scale.high - scale.low) / 100)
+        return cls(scale, hundredths * (scale.high - scale.low) / 100, ends)
+
+    @property
+    def _hundredth(self) -> float:
+        return (self.scale.high - self.scale.low) / 100
 
     @property
     def room(self) -> int:
@@ -76,11 +85,9 @@ class ExpectedElicitation:
         """See :class:`audit.asking.elicitation.base.Elicitation`."""
         if isinstance(engine, TopReader):
             return self._bounded(engine, prompts, done)
-        reader = token_reader(engine, remedy="use elicitation=generate")
-        if self._tree is None:
-            before = reader.tokenizer.render(prompts[0])
-            self._tree = number_tree(reader.tokenizer, self.scale, before=before)
-        tree = self._tree
+        reader, tree = self._reader(engine, prompts)
+        shares = None if self.ends is None else self.ends.on(tree)
+        systematic = 0.0 if self.ends is None else self.ends.systematic / 2  # B of δ is about twice the ratings' bounds
         encoded = encode_prompts(reader, prompts, room=tree.room)
         fitting = {place: ids for place, ids in enumerate(encoded) if ids is not None}
         outcomes = [ElicitedRating(Status.FAILED) for _ in prompts]
@@ -88,7 +95,7 @@ class ExpectedElicitation:
         places = list(fitting)
         likely = np.zeros(len(tree.paths), dtype=bool)
         for reading in reader.read(list(fitting.values())):
-            walk = _Walk(tree, len(reading.places), self.max_pruned_points)
+            walk = _Walk(tree, len(reading.places), self.max_pruned_points, shares, MOST * self._hundredth)
             asked = walk.walk(reading, likely)
             # Ask the next prompts at once for what most prompts needed: one pass over more tokens costs less than two.
             likely = asked.mean(axis=0) >= 0.5
@@ -96,13 +103,48 @@ class ExpectedElicitation:
             rated = summarise(
                 walk.distributions(self.scale),
                 low=self.scale.low,
-                pruned_points=walk.bounds,
+                pruned_points=walk.bounds + systematic,
+                ends_points=walk.statistical,
                 n_prompt_tokens=[len(fitting[place]) for place in own],
             )
             for place, outcome in zip(own, rated, strict=True):
                 outcomes[place] = outcome
             done(len(own))
         return outcomes
+
+    def calibrate(
+        self, engine: Engine, prompts: Sequence[Prompt], sampled: Sequence[Sampled], *, done: Done = unwatched
+    ) -> EndSample | None:
+        """Ask a sample of prompts about every number that weighs anything, and its end.
+
+        None if no question can be saved: the engine reads no given tokens, or its tokens for numbers end by themselves.
+        Prompts that are too long are left out.
+        """
+        if isinstance(engine, TopReader):
+            return None
+        reader, tree = self._reader(engine, prompts)
+        if not (tree.ends & tree.asked).any():
+            return None
+        encoded = encode_prompts(reader, prompts, room=tree.room)
+        fitting = [place for place, ids in enumerate(encoded) if ids is not None]
+        done(len(prompts) - len(fitting))
+        spelt = np.flatnonzero(tree.spells)
+        masses, shares = np.zeros((2, len(fitting), len(spelt)))
+        for reading in reader.read([ids for ids in encoded if ids is not None]):
+            walk = _Walk(tree, len(reading.places), SKIPPED * self._hundredth)
+            walk.walk(reading, tree.asked)
+            own = list(reading.places)
+            masses[own], shares[own] = (each[:, spelt] for each in walk.ends())
+            done(len(reading.places))
+        paths = tuple(tree.paths[node] for node in spelt)
+        return EndSample(tuple(sampled[k] for k in fitting), paths, tree.numbers[spelt], masses, shares)
+
+    def _reader(self, engine: Engine, prompts: Sequence[Prompt]) -> tuple[TokenReader, NumberTree]:
+        reader = token_reader(engine, remedy="use elicitation=generate")
+        if self._tree is None:
+            before = reader.tokenizer.render(prompts[0])
+            self._tree = number_tree(reader.tokenizer, self.scale, before=before)
+        return reader, self._tree
 
     def _bounded(self, engine: TopReader, prompts: Sequence[Prompt], done: Done) -> list[ElicitedRating]:
         """Read ratings from the likeliest tokens; ``pruned_points`` is how far the mean could be off."""
@@ -158,7 +200,7 @@ class ExpectedElicitation:
         if rated.status is not Status.RATED and not begun:
             return rated
         off = known.off(self.scale)
-        if off <= self.max_pruned_points + _DUST:
+        if off <= self.max_pruned_points + DUST:
             return replace(rated, pruned_points=off)
         return ElicitedRating(
             Status.INEXACT,
@@ -173,15 +215,29 @@ class _Walk:
 
     A node is *open* if its probability is known but not what follows it. ``mass`` is the probability of a node's path,
     ``final`` that of its number once known: without the share that continues with a digit. ``bounds``, shape (n,), is
-    how far the mean could be from the reported one, in points.
+    how far the mean could be from the reported one, in points, whatever the shares of ends are that were calibrated:
+    ``shares``, shape (m, N), has them for each prompt of the sample, NaN where ends must be asked. ``statistical``,
+    shape (n,), is the bound for these shares, at most ``most_points``; NaN if no share was calibrated.
     """
 
-    def __init__(self, tree: NumberTree, n_prompts: int, max_points: float) -> None:
+    def __init__(
+        self,
+        tree: NumberTree,
+        n_prompts: int,
+        max_points: float,
+        shares: _Floats | None = None,
+        most_points: float = np.inf,
+    ) -> None:
         shape = (n_prompts, len(tree.paths))
         self._tree = tree
         self._max_points = max_points
-        self._spells = ~np.isnan(tree.numbers)
-        self._ends = self._spells & ~np.isin(np.arange(shape[1]), tree.parents)
+        self._most_points = most_points
+        self._spells, self._ends = tree.spells, tree.ends
+        self._shares = np.full((1, shape[1]), np.nan) if shares is None else shares
+        self._usual = self._shares.mean(axis=0)
+        # A prompt whose bound is too wide is asked the exact way.
+        self._calibrated: _Bools = np.tile(~np.isnan(self._usual), (n_prompts, 1))
+        self.statistical = np.full(n_prompts, np.nan)
         self._falling, self._rising = np.argsort(-tree.highs, kind="stable"), np.argsort(tree.lows, kind="stable")
         self._mass = np.zeros(shape)
         self._mass[:, 0] = 1.0
@@ -201,7 +257,7 @@ class _Walk:
         needed = np.zeros_like(self._open)
         row_of = np.full(self._open.shape, -1)  # the row of ``answers`` for each question
         answers = np.empty((0, len(tree.tokens)))
-        while (wanted := self._wanted()).any():
+        while (wanted := self._wanted()).any() or self._too_wide():
             missing = (wanted if needed.any() else wanted | likely) & (row_of < 0)
             if missing.any():
                 tails = [[tree.paths[k] for k in np.flatnonzero(row).tolist()] for row in missing]
@@ -230,12 +286,17 @@ class _Walk:
 
     def _take_stock(self) -> None:
         """Update the probability of each number, the mean and its bounds."""
-        shares = _known_medians(self._ended)[:, None]
+        shares = np.where(self._calibrated, self._usual, _known_medians(self._ended)[:, None])
         self._likely = np.where(self._open & self._ends, self._mass * shares, self._final)
         self._total = self._likely.sum(axis=1)
         points = self._likely @ np.nan_to_num(self._tree.numbers)
         self._mean = np.divide(points, self._total, out=np.zeros_like(points), where=self._total > 0)
         self.bounds = self._bounds()
+
+    def ends(self) -> tuple[_Floats, _Floats]:
+        """Return the probability of each node's tokens, and the share of it that ends there: (n, N), NaN if unknown."""
+        known = self._spells & ~self._open & (self._mass > 0)
+        return self._mass, np.divide(self._final, self._mass, out=np.full_like(self._mass, np.nan), where=known)
 
     def distributions(self, scale: Scale) -> _Floats:
         """Return shape (n, numbers): the probability of each number of the scale, summed over its spellings."""
@@ -247,11 +308,12 @@ class _Walk:
 
     def _bounds(self) -> _Floats:
         tree, mean = self._tree, self._mean
-        loose = np.where(self._open, self._mass, 0.0)
-        sure = self._final
+        open_ = self._open & ~self._calibrated
+        loose = np.where(open_, self._mass, 0.0)
+        sure = np.where(self._open & self._calibrated, self._likely, self._final)
         mass, points = sure.sum(axis=1, keepdims=True), (sure @ np.nan_to_num(tree.numbers))[:, None]
         farthest = np.zeros(len(mean))
-        somewhere: _Bools = np.any(self._open, axis=0)  # columns of zeros change no sum
+        somewhere: _Bools = np.any(open_, axis=0)  # columns of zeros change no sum
         for falling, ends, sign in ((self._falling, tree.highs, 1.0), (self._rising, tree.lows, -1.0)):
             order = falling[somewhere[falling]]
             # The extreme mean gives the open nodes on its side all of their mass, and the others none.
@@ -261,14 +323,29 @@ class _Walk:
             means = np.divide(sums, masses, out=np.full_like(sums, -np.inf * sign), where=masses > 0)
             extreme = (means * sign).max(axis=1)
             farthest = np.maximum(farthest, np.where(np.isfinite(extreme), extreme - sign * mean, 0.0))
-        return np.where(self._open.any(axis=1), np.where(self._total > 0, farthest, np.inf), 0.0)
+        return np.where(open_.any(axis=1), np.where(self._total > 0, farthest, np.inf), 0.0)
+
+    def _too_wide(self) -> bool:
+        """Compute the bounds for calibrated shares; return whether prompts gave these up, because it is too wide."""
+        if not self._calibrated.any():
+            return False
+        held = self._open & self._calibrated
+        sure, mass = np.where(held, 0.0, self._likely), np.where(held, self._mass, 0.0)
+        _, bounds = calibrated(sure, mass, np.nan_to_num(self._tree.numbers), np.nan_to_num(self._shares))
+        wide = bounds > self._most_points
+        self._calibrated[wide] = False
+        self.statistical = np.where(self._calibrated.any(axis=1), bounds, np.nan)
+        if wide.any():
+            self._take_stock()
+        return bool(wide.any())
 
     def _wanted(self) -> _Bools:
         """Return shape (n, N): the open nodes to ask about now, which can move the mean or the mode most."""
         tree = self._tree
         unsure = self.bounds > self._max_points
-        at = np.flatnonzero(self._open[unsure].any(axis=0))
-        loose = np.where(self._open, self._mass, 0.0)
+        open_ = self._open & ~self._calibrated
+        at = np.flatnonzero(open_[unsure].any(axis=0))
+        loose = np.where(open_, self._mass, 0.0)
         mean, mass = self._mean[unsure, None], loose[np.ix_(unsure, at)]
         reach = np.maximum(np.abs(tree.highs[at] - mean), np.abs(tree.lows[at] - mean))
         total = self._total[unsure, None]
@@ -277,13 +354,13 @@ class _Walk:
         left_out = np.cumsum(np.take_along_axis(influence, order, axis=1), axis=1) <= self._max_points
         asked = np.zeros(order.shape, dtype=bool)
         np.put_along_axis(asked, order, ~left_out, axis=1)
-        # The most probable number must be one whose end has been asked.
-        wanted: _Bools = self._open & (loose >= self._likely.max(axis=1, keepdims=True))
-        wanted[np.ix_(unsure, at)] |= asked & self._open[np.ix_(unsure, at)]
+        # The most probable number must be one whose end is known.
+        wanted: _Bools = open_ & (loose >= self._likely.max(axis=1, keepdims=True))
+        wanted[np.ix_(unsure, at)] |= asked & open_[np.ix_(unsure, at)]
         # A node near the mean has little influence as long as others keep the mean there. If nothing else is left, ask
         # the heaviest.
         stuck = unsure & ~wanted.any(axis=1)
-        wanted[stuck] = self._open[stuck] & (loose[stuck] >= loose[stuck].max(axis=1, keepdims=True) / 2)
+        wanted[stuck] = open_[stuck] & (loose[stuck] >= loose[stuck].max(axis=1, keepdims=True) / 2)
         return wanted
 
 
@@ -299,7 +376,12 @@ def _known_medians(shares: _Floats) -> _Floats:
 
 
 def summarise(
-    distributions: _Floats, *, low: int, pruned_points: _Floats, n_prompt_tokens: Sequence[int | None]
+    distributions: _Floats,
+    *,
+    low: int,
+    pruned_points: _Floats,
+    n_prompt_tokens: Sequence[int | None],
+    ends_points: _Floats | None = None,
 ) -> list[ElicitedRating]:
     """Compute mean, mode, spread and number mass from each prompt's unnormalised probabilities.
 
@@ -312,7 +394,8 @@ def summarise(
     # Rounding may carry a mean past an end of the scale by its last bit.
     mean = np.clip(share @ numbers, numbers[0], numbers[-1])
     spread = np.sqrt((share * (numbers - mean[:, None]) ** 2).sum(axis=1))
-    columns = (mean, np.minimum(mass, 1.0), numbers[distributions.argmax(axis=1)], spread, pruned_points)
+    ends = np.full(len(mean), np.nan) if ends_points is None else ends_points
+    columns = (mean, np.minimum(mass, 1.0), numbers[distributions.argmax(axis=1)], spread, pruned_points, ends)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [
         ElicitedRating(
@@ -322,9 +405,10 @@ def summarise(
             mode=mode,
             spread=points,
             pruned_points=pruned,
+            ends_points=of_ends,
             n_prompt_tokens=n_tokens,
         )
         if number_mass > 0
         else ElicitedRating(Status.UNPARSEABLE, number_mass=0.0, n_prompt_tokens=n_tokens)
-        for (intensity, number_mass, mode, points, pruned), n_tokens in zip(rows, n_prompt_tokens, strict=True)
+        for (intensity, number_mass, mode, points, pruned, of_ends), n_tokens in zip(rows, n_prompt_tokens, strict=True)
     ]

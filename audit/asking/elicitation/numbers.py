@@ -36,6 +36,16 @@ class NumberTree:
     asked: npt.NDArray[np.bool_]
 
     @property
+    def spells(self) -> npt.NDArray[np.bool_]:
+        """Shape (n,): whether a node spells a number."""
+        return ~np.isnan(self.numbers)
+
+    @property
+    def ends(self) -> npt.NDArray[np.bool_]:
+        """Shape (n,): whether a node spells a number that no longer number of the scale begins with."""
+        return self.spells & ~np.isin(np.arange(len(self.paths)), self.parents)
+
+    @property
     def room(self) -> int:
         """The tokens of the longest path that is asked about, plus the next one."""
         return 1 + max(len(path) for path, asked in zip(self.paths, self.asked, strict=True) if asked)

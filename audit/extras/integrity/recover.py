@@ -34,6 +34,7 @@ from audit.tables.ratings import (
     ASKED_AGAIN,
     ASKED_IN_FORMATS,
     ELICITATION_SAMPLE,
+    END_SHARES,
     MANIPULATED,
     TRIAL_ANSWERS,
     Status,
@@ -46,7 +47,9 @@ from stimuli.strategies import THOUGHT
 ASIDE: Final = "set-aside"  # subfolder of a run for files that were moved out of the way
 _LABELS: Final = ("dimension", "narrative_id", "emotion", "perceiver", "experiencer")
 """Columns that distinguish a run's rows from those of another run's grid."""
-_IN_ONE_FILE: Final = (GIVEN, TRIAL_ANSWERS, MANIPULATED, ELICITATION_SAMPLE, ASKED_AGAIN, *ASKED_IN_FORMATS.values())
+_IN_ONE_FILE: Final = (
+    GIVEN, TRIAL_ANSWERS, END_SHARES, MANIPULATED, ELICITATION_SAMPLE, ASKED_AGAIN, *ASKED_IN_FORMATS.values()
+)  # fmt: skip
 _NOT_NOW: Final = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EISDIR, errno.ESTALE)
 """Errors that do not mean damage: the file may be intact although it cannot be read."""
 Wrong = Callable[[str, pa.Table], str]  # check of a part: name and rows → what is wrong, or an empty string

@@ -33,11 +33,13 @@ from audit.tables.ratings import (
     Status,
 )
 from audit.tasks.intensity.ask import again, job_outside_grid
+from audit.tasks.intensity.calibration import ends_of
 from stimuli.languages import pack_replies
 from stimuli.manipulation import LEAST, Manipulated, manipulated
 
 if TYPE_CHECKING:
     from audit.asking.elicitation.base import Elicitation
+    from audit.asking.elicitation.ends import EndSample
     from stimuli.prompts import Scale
 
 PART: Final = 64  # prompts that are asked together, and written before the next are asked
@@ -101,7 +103,7 @@ def make_checks(session: Session, manifest: Manifest, *, say: Say) -> Manifest:
     assert scale is not None
     for check in list(checks_of(plan, folder, manifest)):
         how = "generate" if check.in_words else plan.config.elicitation_method
-        elicitation = elicitation_of(plan.config, scale, how)
+        elicitation = elicitation_of(plan.config, scale, how, ends_of(folder, manifest))
         own = manifest.model.dtype
         varied = f"number format ({check.dtype} in place of {own})" if check.dtype else VARIED
         noted = {
@@ -214,12 +216,12 @@ def _answer(outcome: ElicitedRating) -> dict[str, Any]:
     return {"status": str(outcome.status), "intensity": outcome.intensity, "response": outcome.response}
 
 
-def elicitation_of(config: AuditConfig, scale: Scale, method: str) -> Elicitation:
-    """Return the elicitation of a method, with the configuration's settings."""
+def elicitation_of(config: AuditConfig, scale: Scale, method: str, ends: EndSample | None = None) -> Elicitation:
+    """Return the elicitation of a method, with the configuration's settings; ``ends`` is from :func:`ends_of`."""
     from audit.asking.elicitation.expected import ExpectedElicitation
     from audit.asking.elicitation.generate import GenerateElicitation
 
     if method == "expected":
-        return ExpectedElicitation.of(scale, config.elicitation.max_pruned_points)
+        return ExpectedElicitation.of(scale, config.elicitation.max_pruned_points, ends)
     replies = pack_replies(config.language)
     return GenerateElicitation(scale, config.elicitation.max_tokens, config.elicitation.parser, replies)

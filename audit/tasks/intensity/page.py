@@ -119,7 +119,12 @@ def render_report(
     ]
     echo_free = any(each.answer.control_kind == "echo_free" for each in rated)
     elicitation = describe_elicitation(
-        view.method, scale=view.scale, parser=view.parser, asks_ends=view.asks_ends, begun=view.begun
+        view.method,
+        scale=view.scale,
+        parser=view.parser,
+        asks_ends=view.asks_ends,
+        begun=view.begun,
+        ends=view.ends,
     )
     sections = [
         answer_section(

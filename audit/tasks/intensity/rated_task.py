@@ -23,6 +23,7 @@ from audit.tables.ratings import RATINGS
 from audit.tables.run_of_ratings import OF_SOME, TABLES
 from audit.tasks.base import Published, Task
 from audit.tasks.intensity.ask import ask_ratings
+from audit.tasks.intensity.calibration import calibrate_ends, wants_ends
 from audit.tasks.intensity.checks import (
     check_manipulation,
     checks_of,
@@ -104,6 +105,7 @@ class Ratings(Task[Plan]):
             command=command,
             say=say,
             opened=opened,
+            prepare=partial(calibrate_ends, say=say) if wants_ends(config) else None,
         )
         with session.workers as workers:
             manifest = check_manipulation(session, session.manifest)

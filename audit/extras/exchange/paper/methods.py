@@ -75,6 +75,11 @@ def _responses(study: Study) -> Iterator[Line]:
             "A rating is the mean of the scale's whole numbers, each weighted by the probability that the model gives "
             "it as the beginning of its answer", begun, ".",
         )  # fmt: skip
+        if manifest.ends.way == "calibrated":
+            yield line(
+                "Whether a number ends there, no digit following, was asked of a random sample of "
+                f"{manifest.ends.n_prompts} prompts; the others took its mean shares, within a statistical bound."
+            )
         if manifest.engine.name == SERVED:
             yield (
                 "The server told the probabilities of the likeliest tokens alone, and a rating is of what they tell.",
