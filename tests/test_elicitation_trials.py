@@ -19,7 +19,7 @@ from audit.errors import ModelError
 from audit.statistics.manipulation import best_way
 from audit.tasks.intensity.trials import prompts_of, trial_prompts, ways
 from stimuli.manipulation import LEAST, manipulated
-from stimuli.narratives import emotion_valence, load_narratives
+from stimuli.narratives import emotion_valence, geneva20_versions, load_narratives
 
 pytestmark = pytest.mark.long
 
@@ -41,7 +41,7 @@ class Follows:
         self.ways, self.by, self.goes_on, self.reads = set(ways), by, goes_on, reads
         self.asked = []
         self.down = False
-        told = [*load_narratives("geneva").narratives, *load_narratives("geneva20").narratives]
+        told = [*load_narratives("geneva").narratives, *geneva20_versions()]
         self.own = {each.neutral: each.words.noun for each in told}
 
     def forget(self):
@@ -193,8 +193,13 @@ def test_a_model_that_follows_in_every_way_is_asked_in_the_simplest(run):
     assert (found["method"], found["prefill"]) == PLAIN
 
 
-def test_a_model_that_follows_in_no_way_is_asked_in_the_simplest_and_the_check_says_so(run):
+def test_a_model_that_follows_in_no_way_is_asked_in_the_simplest_and_it_is_said(run, capsys, tmp_path):
     folder = run(Follows())
+    assert "no way is shown to follow the story" in capsys.readouterr().err
+    assert "No way was shown to follow the story" in page_of(folder)
+    run(Follows(BEGUN), "run_dir=other")
+    assert "no way is shown to follow the story" not in capsys.readouterr().err
+    assert "No way was shown to follow the story" not in page_of(tmp_path / "other")
     found = manifest_of(folder)["elicitation"]
     assert (found["method"], found["prefill"]) == PLAIN
     assert {each["difference"] for each in found["trials"]["tried"]} == {0.0}

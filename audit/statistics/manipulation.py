@@ -26,6 +26,7 @@ DOES_NOT_FOLLOW: Final = "does_not_follow"
 NOT_SHOWN: Final = "not_shown"
 RATED_SHARE: Final = 0.5  # below this share of narratives rated both times, these speak for too few
 ENOUGH: Final = 5.0  # standard errors of a response that leave no doubt that ratings follow the story
+SHOWN: Final = 2.0  # standard errors below which a response may well be none
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
 _PASSED: Final[Mapping[Followed, bool | None]] = {FOLLOWS: True, DOES_NOT_FOLLOW: False, NOT_SHOWN: None}
 
@@ -187,15 +188,15 @@ def best_way(rows: Sequence[Mapping[str, Any]]) -> int:
     fit = fit or [place for place, row in enumerate(rows) if row["difference"] is not None]
     if not fit:
         return 0
-    sizes = {place: _in_standard_errors(rows[place]) for place in fit}
+    sizes = {place: in_standard_errors(rows[place]) for place in fit}
     best = max(fit, key=lambda place: (sizes[place], -place))
     t = sizes[best]
     least = t if math.isinf(t) else t - math.sqrt(1 + t**2 / (2 * rows[best]["n_pairs"]))
     return next(place for place in fit if sizes[place] >= min(least, ENOUGH))
 
 
-def _in_standard_errors(row: Mapping[str, Any]) -> float:
-    """Return t; without one, all narratives differ alike: then the difference is certain, and 0 if it is 0."""
+def in_standard_errors(row: Mapping[str, Any]) -> float:
+    """Return t of a way; without one, all narratives differ alike: then the difference is certain, or 0 if it is 0."""
     if row["standard_errors"] is not None:
         return float(row["standard_errors"])
     return math.copysign(math.inf, row["difference"]) if row["difference"] else 0.0

@@ -33,6 +33,7 @@ from audit.report.run_page import (
 from audit.report.section import Block, Section, captioned, section
 from audit.report.sentences import ALONE, LIMITS, describe_gaps
 from audit.runs.manifest import Manifest, ManifestError, Trials
+from audit.statistics.manipulation import SHOWN, in_standard_errors
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
 from audit.tables.run_of_ratings import OF_SOME, TABLES
 from audit.tables.shared import OVERALL
@@ -222,8 +223,12 @@ def _trials(results: Results, trials: Trials | None) -> Section | None:
     """Return the folded part on how the elicitation was chosen; None if it was stated."""
     if trials is None:
         return None
+    followed = any(each.chosen and in_standard_errors(each.model_dump()) >= SHOWN for each in trials.tried)
     return section(
-        "How the elicitation was chosen", _prose("trials", trials), dimension_tables.trials(results), look="folded"
+        "How the elicitation was chosen",
+        _prose("trials", trials, followed),
+        dimension_tables.trials(results),
+        look="folded",
     )
 
 

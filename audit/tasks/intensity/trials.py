@@ -27,7 +27,7 @@ from audit.engines.base import Done, OpenModel
 from audit.errors import ModelError
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.statistics.manipulation import best_way, way_row
+from audit.statistics.manipulation import SHOWN, best_way, in_standard_errors, way_row
 from audit.tables.ratings import TRIAL_ANSWERS, ElicitedRating
 from audit.tasks.intensity.checks import elicitation_of, manipulated_rows
 from stimuli.languages import ENGLISH
@@ -145,6 +145,8 @@ def choose(plan: Plan, folder: RunFolder, *, say: Say) -> Plan:
     rows = [{**row, "chosen": place == chosen} for place, (row, _) in enumerate(tried)]
     for way, row in zip(own, rows, strict=True):
         say(f"  {_told(row)}: {way}{' (chosen)' if row['chosen'] else ''}")
+    if in_standard_errors(rows[chosen]) < SHOWN:
+        say(f"note: no way is shown to follow the story on these {n // 2} narratives; the run's check asks about more")
     say("to choose yourself, in another run folder: elicitation=expected or generate, elicitation.prefill=TEXT")
     return _settled(plan, own[chosen], {"source": source_for(plan.config), "tried": rows})
 
