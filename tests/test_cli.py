@@ -152,7 +152,10 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run -- seed=1", "--: it is not needed; leave it out"),
         ("run +seed=1", "+seed=1: seed is already an option; leave out the plus sign: seed=1"),
         ("run measures=none", "measures=none: unknown choice; there are: default"),
-        ("run model=none", "model=none: unknown choice; there are: gemma3-1b-it"),
+        (
+            "run model=none",
+            "model=none: unknown choice; python -m audit options model lists all cards; a model without a card: ",
+        ),
         ("run stimuli.csv=x", "stimuli.csv: unknown option; did you mean stimuli=csv?"),
         ("run model=SMOLLM2", "model=SMOLLM2: unknown choice; did you mean 'smollm2'?"),
         ("run strategy=nobody", "knowledge-self, none, perspective"),
@@ -189,7 +192,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("run statistics.margin=inf", "statistics.margin: must be a finite number"),
         (
             "run model=nonsense",
-            "model=nonsense: unknown choice; there are: gemma3-1b-it, gemma3-270m, gemma3-270m-it, ",
+            "model=nonsense: unknown choice; python -m audit options model lists all cards; a model without a card: ",
         ),
         ("run +model=nonsense", "model=nonsense: unknown choice"),
         ("run prompt=orign", "prompt=orign: unknown choice; did you mean 'origin'?"),

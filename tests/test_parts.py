@@ -90,7 +90,7 @@ def test_parts_become_one_file_with_the_same_rows(run):
     assert json.loads(metadata_of(run / "ratings.parquet")[b"audit.parts"]) == [
         [f"part-{number:06}", size, sha] for number, (size, sha) in enumerate(zip(SIZES, shas, strict=True))
     ]
-    assert metadata_of(run / "ratings.parquet")[b"audit.table_version"] == b"5"
+    assert metadata_of(run / "ratings.parquet")[b"audit.table_version"] == b"6"
     # Any tool reads it as a table.
     assert pd.read_parquet(run / "ratings.parquet")["prompt_index"].tolist() == list(range(N_PROMPTS))
 

@@ -342,7 +342,10 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
                 own = any(place.joinpath(name, f"{value}.yaml").is_file() for place in _folders(words))
                 if isinstance(value, str) and value not in options.groups[name] and not own:
                     said = suggest(value, options.groups[name])
-                    return f"{name}={value}: unknown choice; {said}{_uncarded(value) if name == 'model' else ''}"
+                    if name == "model":  # there are too many cards for one line
+                        near, _, _ = said.partition("there are: ")
+                        said = f"{near}python -m audit options model lists all cards; {_uncarded(value)}"
+                    return f"{name}={value}: unknown choice; {said}"
         if "Could not append" in str(error) and word.startswith("+") and name in options.takes:
             return f"{word}: {name} is already an option; leave out the plus sign: {shlex.quote(word.lstrip('+'))}"
         if parsed.is_delete():
@@ -374,10 +377,8 @@ def _meaning(key: str) -> str:
 def _uncarded(model: str) -> str:
     """Say how a model without a card is given."""
     if "/" in model or Path(model).exists():
-        return f"a model without a card: {shlex.quote(f'model.path={model}')}; "
-    return (
-        f"a model without a card: model.path=OWNER/NAME, behind an API: model=openai model.path={shlex.quote(model)}; "
-    )
+        return f"a model without a card: {shlex.quote(f'model.path={model}')}"
+    return f"a model without a card: model.path=OWNER/NAME, behind an API: model=openai model.path={shlex.quote(model)}"
 
 
 def _unknown_key(lines: Sequence[str]) -> str | None:

@@ -28,7 +28,7 @@ RUN: Final = "run"  # the heading of options that belong to no group, such as `s
 _GIVEN: Final = "???"  # Hydra's mark for a value that must be given
 _BY_CHOICE: Final = "..."  # marks a value that differs by choice; the schema's default is shown if there is one
 _FEW: Final = 4
-_SEARCHED: Final = 4  # letters of a word that is looked for in names and meanings
+_SEARCHED: Final = 4  # letters of a word that is looked for in meanings
 _SHORT: Final = 30  # up to 4 choices are listed with their values if no value is longer than this
 _OR_NULL: Final = ", or null"
 _PRESETS: Final = "experiment"  # the group whose choices set options of other groups and has no options itself
@@ -117,22 +117,22 @@ def option_rows(group: str | None = None) -> tuple[OptionRow, ...]:
     asked = group.rstrip("=.")
     chosen = tuple(row for row in rows if asked in (row.group, row.name) or row.name.startswith(f"{asked}."))
     if not chosen and asked not in _usual():
-        chosen = _found(asked.lower())
-    if not chosen and asked not in _usual():
-        raise ConfigError(f"{group}: unknown group or option; {_nearest(asked)}")
+        near = _nearest(asked)
+        chosen = _found(asked.lower(), in_meanings=not near.startswith("did you mean"))
+        if not chosen:
+            raise ConfigError(f"{group}: unknown group or option; {near}")
     return chosen
 
 
-def _found(word: str) -> tuple[OptionRow, ...]:
+def _found(word: str, *, in_meanings: bool) -> tuple[OptionRow, ...]:
     """Find the options that a word means: by ends of names, other tools' names, parts of names, or meanings."""
-    if len(word) < _SEARCHED:
-        return ()
-    ways: tuple[Callable[[OptionRow], bool], ...] = (
+    ways: list[Callable[[OptionRow], bool]] = [
         lambda row: row.name.endswith(f".{word}"),
         lambda row: row.name == option_here(word),
         lambda row: word in re.split(r"[._]", row.name),
-        lambda row: re.search(rf"\b{re.escape(word)}", row.meaning, re.IGNORECASE) is not None,
-    )
+    ]
+    if in_meanings and len(word) >= _SEARCHED:
+        ways.append(lambda row: re.search(rf"\b{re.escape(word)}\b", row.meaning, re.IGNORECASE) is not None)
     found = (tuple(filter(way, _rows())) for way in ways)
     return next(filter(None, found), ())
 

@@ -255,7 +255,8 @@ def _answer(
         limits += ("terms_differ" if scope == TERMS else "invented_as_large",)
     if apart:
         answer = partial(GroupAnswer, scope)
-    limits = (*back, *against, *apart, *limits)
+    # What speaks against the whole is not looked for in its parts.
+    limits = (*back, *(against or apart), *limits)
     if inside:
         return answer("within", limits=limits)
     if back or apart or set(against) - _NOT_ITSELF:

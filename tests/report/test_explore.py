@@ -67,6 +67,7 @@ def make_ratings(n_narratives=6, *, emotions=("joy", "fear"), terms=TERMS, dimen
         n_prompt_tokens=90,
         n_dropped=0,
         pruned_points=0.5,
+        ends_points=np.nan,
         wording=0,
         cut=pd.array([pd.NA] * n, "boolean"),
     ).assign(**columns)

@@ -27,7 +27,7 @@ from audit.statistics.published import published_gap
 from audit.statistics.scopes import group_scope
 from audit.tables.base import dictionary
 from audit.tables.formatting import points
-from audit.tables.ratings import ELICITATION_SAMPLE, MANIPULATED, NARRATIVE_COVARIATES, RATINGS
+from audit.tables.ratings import ELICITATION_SAMPLE, END_SHARES, MANIPULATED, NARRATIVE_COVARIATES, RATINGS
 from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.stages import GIVEN, STAGES
 
@@ -124,7 +124,7 @@ def test_the_dictionary_describes_each_column_of_each_table_once():
     described = pd.read_csv(io.BytesIO(dictionary(OF_RATINGS)), keep_default_na=False)
     assert not described.duplicated(["table", "column"]).any()
     collected = {"ratings": RATINGS, "stages": STAGES, "given": GIVEN, "manipulated": MANIPULATED}
-    collected |= {"narrative_covariates": NARRATIVE_COVARIATES}
+    collected |= {"narrative_covariates": NARRATIVE_COVARIATES, "end_shares": END_SHARES}
     collected |= {"elicitation_sample": ELICITATION_SAMPLE, "asked_again": ELICITATION_SAMPLE}
     collected |= {f"asked_in_{name}": ELICITATION_SAMPLE for name in ("bfloat16", "float16", "float32")}
     expected = {**collected, **TABLES}

@@ -217,5 +217,5 @@ def test_the_terminal_says_of_each_dimension_what_the_page_says_and_names_each_g
         page = combined(rows, titles, confidence=0.95)
         assert (page.kind, page.n_tested, len(page.found)) == (("undecided", "gap")[n_found], len(table), n_found)
         told, *found = verdict_lines_of_measures(table, measures, confidence=0.95)
-        assert told == f"verdict: religion (origin): {page.words}{page.counted}. {page.lead.striptags()}"
+        assert told == f"verdict: religion (origin): {page.words}. {page.lead.striptags()}"
         assert found == [f"  Measure a: {worded(row).words.striptags()}." for row in page.found]
