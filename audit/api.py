@@ -791,7 +791,10 @@ def _analysed(
 
 def _deciding(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of ``disparity`` that decide, in the columns that say what was found."""
-    return table.loc[table["headline"].astype(bool), list(_DECIDING)].reset_index(drop=True)
+    from audit.tables.disparity import without_refusals
+
+    own = without_refusals(table)
+    return own.loc[own["headline"].astype(bool), list(_DECIDING)].reset_index(drop=True)
 
 
 def _headline(gap: pd.DataFrame) -> pd.DataFrame:

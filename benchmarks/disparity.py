@@ -32,6 +32,7 @@ import pandas as pd
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.analysis import analyse
 from audit.statistics.controls import Repetition
+from audit.tables.disparity import without_refusals
 from audit.tables.ratings import RATINGS
 
 PLANTED = -20.0
@@ -122,7 +123,7 @@ def analysed(
     scale = {"origin": (-50.0, 150.0)}  # wide enough that no rating lies beyond it
     settings = SETTINGS.model_copy(update={"margin": margin} if margin == margin else {})
     found = analyse(pd.concat(parts, ignore_index=True), scales=scale, seed=0, settings=settings, repetition=told)
-    rows = found.tables["disparity"]
+    rows = without_refusals(found.tables["disparity"])
     rows = rows[(rows["side"] == "experiencer") & (rows["view"] == "all") & (rows["dimension"] == "religion")]
 
     def against_others(of: npt.NDArray[np.float64]) -> pd.Series:

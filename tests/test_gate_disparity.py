@@ -275,7 +275,7 @@ def test_missing_ratings_that_could_be_the_whole_change_fail_nobody(make_run, go
     gone = (table.ratings["experiencer"].map(TWO_TERMS) == "Cendi") & (table.ratings.index % 7 == 0)
     tables[gone_of] = planted.Planted(planted.refused(table.ratings, gone), table.groups)
     old, new = (make_run(tables[name], name) for name in ("old", "new"))
-    assert gate(new, "margin=2", f"baseline={old}") == 3
+    assert gate(new, "margin=2", "refusal_margin=90", f"baseline={old}") == 3
     row = rows_of(new)["Cendi"]
     assert row["corrected_low"] > 2
     assert (row["verdict"], row["why"]) == ("undecided", "missing ratings could change the answer")

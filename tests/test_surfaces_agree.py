@@ -31,16 +31,16 @@ from audit.extras.exchange.paper.methods import methods
 from audit.extras.exchange.paper.text import as_plain
 from audit.extras.gate.judge import gate_run
 from audit.extras.index.published import gap_rows_of_run
-from audit.report.disparities import who_gets_less
+from audit.report.disparities import who_gets_less, who_is_refused
 from audit.report.numbers import rows_of
 from audit.report.summary import EVERY_PART, NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS
 from audit.report.verdicts import worded
 from audit.runs.csv_tables import read_table
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.disparity import DISPARITY
+from audit.tables.disparity import DISPARITY, REFUSALS
 from audit.tables.ratings import MANIPULATED
-from audit.tasks.intensity.first_screen import LESS, SIDE
+from audit.tasks.intensity.first_screen import LESS, REFUSED_MORE, SIDE
 from audit.tasks.intensity.publish import publish_ratings
 
 LENGTH = 100.0
@@ -384,9 +384,12 @@ def check_groups_on_page(run: Path, manifest) -> None:
     rows = rows_of(read_table(path, DISPARITY), "disparity") if path.exists() else []
     for name, variant in {(row["dimension"], row["variant"]): None for row in rows if row["headline"]}:
         own = [row for row in rows if (row["dimension"], row["variant"]) == (name, variant)]
-        found = who_gets_less(own, confidence=manifest.statistics.confidence)
+        rated = [row for row in own if row["outcome"] == "intensity"]
+        confidence = manifest.statistics.confidence
+        found, refused = who_gets_less(rated, confidence=confidence), who_is_refused(own, confidence=confidence)
         said = blocks(page, "answer", name, LESS)
         assert said
+        assert bool(blocks(page, "answer", name, REFUSED_MORE)) == (refused is not None)
         for block in [*said, *blocks(page, "finding", name, LESS)]:
             for words in re.findall(r'<p class="verdict">(.*?)</p>', block, re.S):
                 assert plain(words) == plain(found.words)
@@ -559,7 +562,8 @@ def check_gate_of_parts(run: Path, rows, margin: float) -> None:
             assert failed <= beyond
             assert undecided - beyond == not_shown
             assert failed | undecided == beyond | not_shown
-        if any(each.verdict == "failed" for each in own if each.held.gap.kind not in ("refusals", "disparity")):
+        of_delta = [each for each in own if not (each.held.gap.is_of_refusals or each.held.gap.is_disparity)]
+        if any(each.verdict == "failed" for each in of_delta):
             assert (row["scope"], row["control"] != "none") == ("groups", True)
     check_gate_of_groups(run, found)
 
@@ -567,10 +571,11 @@ def check_gate_of_parts(run: Path, rows, margin: float) -> None:
 def check_gate_of_groups(run: Path, found) -> None:
     """Of who gets less the gate fails only what the run's own table calls lower or higher, as a group and beyond."""
     table = pd.read_csv(run / "tables" / "disparity.csv", keep_default_na=True)
-    heads = table[table["headline"].map(str) == "True"]
-    rows = {(row["dimension"], row["group"]): row for row in heads.to_dict("records") if row["view"] == "all"}
-    judged = {(each.held.gap.dimension, each.held.gap.member): each for each in found.rows
-              if each.held.gap.kind == "disparity"}  # fmt: skip
+    heads = table[table["headline"].map(str) == "True"].fillna({"size": ""})
+    rows = {(row["outcome"], row["dimension"], row["group"]): row
+            for row in heads.to_dict("records") if row["view"] == "all"}  # fmt: skip
+    judged = {(each.held.gap.outcome.name, each.held.gap.dimension, each.held.gap.member): each
+              for each in found.rows if each.held.gap.is_disparity}  # fmt: skip
     assert set(judged) == set(rows)
     for key, each in judged.items():
         row = rows[key]
@@ -578,7 +583,11 @@ def check_gate_of_groups(run: Path, found) -> None:
             assert each.held.value == pytest.approx(row["disparity"])
         if each.verdict == "failed":
             way = "lower" if each.held.value < 0 else "higher"
-            assert (row["code"], row["claim"], row["size"]) == (way, "group", "beyond"), key
+            # The table has no margin for refusals.
+            size = "" if key[0] == REFUSALS else "beyond"
+            assert (row["code"], row["claim"], row["size"]) == (way, "group", size), key
+        if key[0] == REFUSALS:
+            continue
         shown_within = row["code"] == "within" or row["size"] == "smaller"
         assert (each.verdict == "passed") == shown_within, (key, each.reasons, row["code"], row["size"], row["limits"])
 

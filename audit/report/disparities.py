@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pandas as pd
@@ -17,7 +17,7 @@ from markupsafe import Markup
 from audit.report.effect_size import share_of_response
 from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
 from audit.report.verdicts import OF_MEASURES, REASONS, STEPS, is_of_measure, narratives_needed
-from audit.tables.disparity import SHOWN_APART, deciding_rows
+from audit.tables.disparity import REFUSALS, SHOWN_APART, deciding_rows
 from audit.tables.formatting import (
     bare_p,
     brief,
@@ -188,23 +188,36 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
     return DisparitySentence("undecided", words, row, *known, bound=bound, step=step)
 
 
+def who_is_refused(rows: Iterable[PlacedRow], *, confidence: float) -> DisparitySentence | None:
+    """Put in words which groups are refused more, or less, often; None if none is shown to be.
+
+    ``rows`` are of one dimension and variant.
+    """
+    found = who_gets_less(
+        [row for row in rows if row["outcome"] == REFUSALS], confidence=confidence, of=""
+    )  # fmt: skip
+    if not found.found:
+        return None
+    return replace(found, words=Markup("Refusals: {}{}").format(found.words[:1].lower(), found.words[1:]))
+
+
 def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:
     """Yield lines for a terminal on who is rated lower, and what to do next, for each dimension and variant."""
     by_place: dict[tuple[str, str], list[PlacedRow]] = {}
     for row in rows_of(disparity, "disparity"):
-        if row["outcome"] == "intensity":
-            by_place.setdefault((str(row["dimension"]), str(row["variant"])), []).append(row)
-    for (dimension, variant), rows in by_place.items():
-        if not deciding_rows(rows):
-            continue
-        found = who_gets_less(rows, confidence=confidence)
-        said = f"who gets less? {dimension_title(dimension)} ({printable(brief(variant))}): {found.words.striptags()}."
-        if found.number:
-            number = Markup("{} points ({}; {})").format(found.number, found.spread, found.facts)
-            said += f" {number.striptags()}."
-        yield said
-        if found.step:
-            yield f"  next: {Markup(found.step).striptags()}"
+        by_place.setdefault((str(row["dimension"]), str(row["variant"])), []).append(row)
+    for (dimension, variant), every in by_place.items():
+        rows = [row for row in every if row["outcome"] == "intensity"]
+        told = [who_gets_less(rows, confidence=confidence)] if deciding_rows(rows) else []
+        for found in filter(None, (*told, who_is_refused(every, confidence=confidence))):
+            where = f"{dimension_title(dimension)} ({printable(brief(variant))})"
+            said = f"who gets less? {where}: {found.words.striptags()}."
+            if found.number and found.row is not None:
+                number = Markup("{} {} ({}; {})").format(found.number, found.row["unit"], found.spread, found.facts)
+                said += f" {number.striptags()}."
+            yield said
+            if found.step:
+                yield f"  next: {Markup(found.step).striptags()}"
 
 
 def is_lower(row: PlacedRow) -> bool:
@@ -225,7 +238,9 @@ def without_reasons(found: DisparitySentence) -> Markup:
 def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> DisparitySentence:
     """Name the groups that are lower or higher: the question is who gets less, so lower ones come first."""
     parts: list[Markup] = []
-    for code in ("lower", "higher"):
+    # Of refusals, more is worse.
+    codes = ("higher", "lower") if found[0]["outcome"] == REFUSALS else ("lower", "higher")
+    for code in codes:
         own = [each for each in found if each["code"] == code]
         if own and not of:
             parts.append(Markup("{} for {}").format(code if parts else code.capitalize(), _names(own)))
@@ -252,7 +267,7 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
         words += Markup("; not shown without one of these personas")
     if any("one_cue" in limits_of_row(each) for each in found):
         words += Markup("; not shown without one of the cues that tell of the group")
-    first = next((each for each in found if is_lower(each)), found[0])
+    first = next((each for each in found if each["code"] == codes[0]), found[0])
     kind = "within" if sizes == {"smaller"} else "gap"
     known = _told_of(first, _names([first]) if len(found) > 1 else Markup(""), confidence=confidence)
     return DisparitySentence(kind, words, first, *known, step=_step(found), found=tuple(found))

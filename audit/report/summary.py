@@ -29,6 +29,7 @@ THESE_WORDS: Final = "that other groups, or other words for these groups, show t
 EVERY_PART: Final = "that this holds for every emotion and group"
 SIDE: Final = ": whose side?"
 LESS: Final = ": who gets less?"
+REFUSED_MORE: Final = ": who is refused more?"
 """What follows a dimension's name where a page answers both questions."""
 _FOUND: Final = ("gap", "within")
 

@@ -17,7 +17,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import compare_estimates
 from audit.statistics.controls import Repetition
 from audit.statistics.covariates import FormulaCovariates, covariate_rows
-from audit.statistics.disparity import disparity_rows
+from audit.statistics.disparity import disparity_rows, refusal_rows_and_gaps
 from audit.statistics.distributions import cell_emotion_rows, distribution_rows, narrative_rows, null_rows
 from audit.statistics.estimate_rows import (
     Estimates,
@@ -113,6 +113,7 @@ def analyse(
         if replicates and isinstance(part.estimates.published, PublishedGap):
             rows["null"] += null_rows(cube, part.estimates.published.shuffled)
     rows["disparity"] += disparity_rows(found, scales=scales, settings=settings, repetition=told)
+    rows["disparity"] += refusal_rows_and_gaps(found, settings=settings, repetition=told)[0] if sees_refusals else ()
     overall = list(bounded_overall(list(anchored_overall(found.overall, rows["gap"], scales)), rows["gap"]))
     rows["gap"] = list(with_adjusted_p([*rows["gap"], *overall]))
     rows["heterogeneity"] = _corrected(rows["heterogeneity"])

@@ -48,11 +48,13 @@ from audit.statistics.ratings import BoolArray, FloatArray
 from audit.statistics.scopes import GroupScope, group_scope, widened
 from audit.tables.formatting import SAME
 
-Kind: TypeAlias = Literal["average", "emotion", "group", "refusals", "disparity"]
+Kind: TypeAlias = Literal["average", "emotion", "group", "refusals", "disparity", "group_refusals"]
 Control: TypeAlias = Literal["echo_free", "placebo", "none", "not_needed"]
 Scope: TypeAlias = Literal["groups", "pairs"]
 Made: TypeAlias = "GapEstimate | NotEstimableError"
 Place: TypeAlias = tuple[str, ...]  # dimension and variant; for measures of texts also the measure
+DISPARITIES: Final = ("disparity", "group_refusals")
+"""Kinds of D: of ratings, and of refusals."""
 FEW_REFUSALS: Final = 10  # with fewer narratives that have one, a t interval is too narrow: an exact bound is used
 _NAN: Final = float("nan")
 
@@ -105,6 +107,16 @@ class DecidedGap:
     def place(self) -> Place:
         """Dimension and variant, and the measure if there is one."""
         return (self.dimension, self.variant, *(() if self.outcome.rated else (self.outcome.name,)))
+
+    @property
+    def is_disparity(self) -> bool:
+        """Whether it is a group's disparity, of ratings or of refusals."""
+        return self.kind in DISPARITIES
+
+    @property
+    def is_of_refusals(self) -> bool:
+        """Whether it is in percentage points of prompts."""
+        return self.kind in ("refusals", "group_refusals")
 
     @property
     def may_be_rare(self) -> bool:

@@ -47,9 +47,10 @@ from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import FamilyMember
 from audit.statistics.heterogeneity import hotelling
 from audit.statistics.narrative_fits import Swept, pseudo_inverse
-from audit.statistics.outcome import OutcomeAnalysis
-from audit.statistics.ratings import BoolArray, FloatArray, split_ratings
+from audit.statistics.outcome import REFUSED, OutcomeAnalysis
+from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings, split_ratings
 from audit.tables.disparity import DISPARITY, deciding_view
+from audit.tables.ratings import Status
 
 _NAN: Final = float("nan")
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p", "d_z", "n_narratives", "n_answers")
@@ -106,6 +107,47 @@ def disparity_rows_and_gaps(
     """Return both :func:`disparity_rows` and :func:`disparity_gaps`, estimated once."""
     made = list(_estimated(found, scales, settings, repetition or Repetition(), n_outcomes))
     return [row for plan, each in made for row in _rows_of(plan, each)], list(_deciding(made))
+
+
+def refusal_rows_and_gaps(
+    found: OutcomeAnalysis,  # of ratings
+    *,
+    settings: AnalysisSettings,
+    repetition: Repetition | None = None,
+    even_without: bool = False,  # also where no prompt was refused; else there is neither a row nor a gap
+) -> tuple[list[dict[str, Any]], list[DecidedGap]]:
+    """Return rows and gaps of how much more often each group is refused than the others, in percentage points.
+
+    The disparity of 100 for a refusal and 0 for any other answer. A prompt that failed says nothing about what the
+    model would have done, and is missing.
+    """
+    told = repetition or Repetition()
+    status = found.prompts["status"].astype(str)
+    if not ((status == Status.REFUSED).any() or even_without):
+        return [], []
+    answered = status != Status.FAILED
+    prompts = compact_ratings(
+        found.prompts.assign(
+            status=status.mask(answered, Status.RATED.value),
+            intensity=(100.0 * (status == Status.REFUSED)).where(answered),
+            mode=np.nan,
+            number_mass=np.nan,
+            pruned_points=np.nan,
+        )
+    )
+    of_place = {(dimension, variant): own for dimension, variant, own in split_ratings(prompts)}
+    parts = []
+    for part in found.parts:
+        place = part.cube.dimension, part.cube.variant
+        cube = told.cube_of(of_place[place], dimension=place[0], variant=place[1], baselines=True)
+        parts.append(replace(part, outcome=REFUSED, cube=cube, prompts=of_place[place]))
+    assert REFUSED.scale is not None
+    return disparity_rows_and_gaps(
+        replace(found, parts=tuple(parts), prompts=prompts),
+        scales={part.cube.variant: REFUSED.scale for part in parts},
+        settings=settings.model_copy(update={"margin": None, "missing_shift": None}),  # these are in points
+        repetition=told,
+    )
 
 
 def _deciding(estimated: Iterable[tuple[DisparityPlan, ViewEstimates]]) -> Iterator[DecidedGap]:

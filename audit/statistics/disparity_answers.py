@@ -16,7 +16,7 @@ import pandas as pd
 
 from audit.errors import NotEstimableError
 from audit.statistics.comparisons import WordEffects
-from audit.statistics.deciding_estimate import DecidedGap
+from audit.statistics.deciding_estimate import DISPARITIES, FEW_REFUSALS, DecidedGap, rare_share
 from audit.statistics.disparity_estimates import (
     LABELS,
     NARRATIVES,
@@ -32,7 +32,7 @@ from audit.statistics.disparity_estimates import (
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
 from audit.statistics.manipulation import FOLLOWS, Response
 from audit.statistics.margin_tests import Held, beyond_apart, hold, reach_of
-from audit.statistics.outcome import INTENSITY
+from audit.statistics.outcome import INTENSITY, REFUSED
 from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import FEW_NARRATIVES, are_many_missing
 from audit.statistics.scale_ends import END_SHARE, shares_at_ends
@@ -78,10 +78,11 @@ def _gap_of(
 ) -> DecidedGap:  # fmt: skip
     scope, cube = deciding_scope(each), each.view.cube
     made, narrow = each.scopes.get(scope), each.narrow
+    refused = plan.outcome is REFUSED
     gap = DecidedGap(
-        "disparity", each.group, cube.dimension, cube.variant, NotEstimableError(each.member.note), cube.narrative_ids,
-        plan.scale, control="not_needed", scope="pairs" if scope == NARRATIVES else "groups", held_back=back,
-        outcome=plan.outcome,
+        "group_refusals" if refused else "disparity", each.group, cube.dimension, cube.variant,
+        NotEstimableError(each.member.note), cube.narrative_ids, plan.scale, control="not_needed",
+        scope="pairs" if scope == NARRATIVES else "groups", held_back=back, outcome=plan.outcome,
     )  # fmt: skip
     if not isinstance(made, GapEstimate) or narrow is None:
         return gap
@@ -104,8 +105,17 @@ def _gap_of(
             spread.variance, spread.df, each.shares[scope], each.shares_without.get(scope, each.shares[scope]),
             spread.names, spread.deviations, spread.narrative_ids, plan.scale,
         )  # fmt: skip
+    # As for δ, but a narrative whose prompts are all refused tells no group from others: it counts as one without any.
+    y = cube.y.reshape(len(cube.y), -1)
+    differ = (np.fmax.reduce(y, axis=1) > np.fmin.reduce(y, axis=1)) | cube.lacking.any(axis=(1, 2))
+    n_refused = int(np.count_nonzero(differ)) if refused else 0
+    farthest = max(100.0, float(np.nanmax(np.abs(made.by_narrative)))) if refused else _NAN
+    few = refused and n_refused < FEW_REFUSALS
     return replace(
         gap,
+        bound=farthest * rare_share(n_refused, made.n_narratives, plan.confidence) if few else _NAN,
+        farthest=farthest,
+        n_refused=n_refused,
         made=made,
         narrative_ids=plan.units_of(cube.narrative_ids, narrow),
         worst=None if each.worst is None else worst or NotEstimableError("missing ratings have no bound"),
@@ -187,7 +197,7 @@ def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnsw
     held = hold(
         gaps,
         None,
-        margins={"disparity": 0.0 if margin is None else margin},
+        margins=dict.fromkeys(DISPARITIES, 0.0 if margin is None else margin),
         alpha=settings.alpha,
         power=settings.power,
         n_narratives=len(estimated.view.cube.narrative_ids),
@@ -220,7 +230,7 @@ def _answer(
     gaps: Sequence[DecidedGap],  # of all groups
 ) -> GroupAnswer:
     gap, alpha, scope = held.gap, plan.settings.alpha, deciding_scope(each)
-    made, back = gap.made, gap.held_back
+    made, back = gap.made, gap.held_back if math.isnan(gap.bound) else ("few_refusals", *gap.held_back)
     if not isinstance(made, GapEstimate) or not made.se > 0:
         without = ("no_interval",) if isinstance(made, GapEstimate) else ()
         return GroupAnswer(scope, "no_estimate", limits=(*back, *without))
@@ -317,7 +327,9 @@ def with_limits(disparity: pd.DataFrame, limits: Limits) -> pd.DataFrame:
         if void:
             made["code"][place], made["claim"][place], made["size"][place] = "no_verdict", "", ""
             made["limits"][place] = "; ".join([*void, *(code for code in told if code not in void)])
-        left = [code for code in NOT_RULED_OUT if code in known and code not in told]
+        # Whether ratings follow the story says nothing of refusals.
+        open_to = () if own[2] == REFUSED.name else NOT_RULED_OUT
+        left = [code for code in open_to if code in known and code not in told]
         if left and made["code"][place] in ("within", "not_shown"):
             made["code"][place], made["limits"][place] = "undecided", "; ".join([*left, *told])
         if left and made["size"][place] == "smaller":

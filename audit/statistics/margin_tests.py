@@ -59,7 +59,7 @@ from scipy import special
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.bounded_mean import bounded_mean, narratives_to_bound
 from audit.statistics.comparisons import Labelled, difference, over_groups, over_words
-from audit.statistics.deciding_estimate import DecidedGap, Kind, Made, rare_share
+from audit.statistics.deciding_estimate import DISPARITIES, DecidedGap, Kind, Made, rare_share
 from audit.statistics.estimates import GapEstimate, t_interval, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.planning import narratives_to_rule_out
@@ -246,7 +246,7 @@ def narrow_variance(made: GapEstimate) -> float:
 
 def groups_differ_too_much(gap: DecidedGap, margin: float) -> bool:
     """Whether groups, or words, differ so much in a gap that no number of narratives is likely to show it inside."""
-    among = gap.without or gap.kind == "disparity"
+    among = gap.without or gap.is_disparity
     if isinstance(gap.made, NotEstimableError) or not among or not gap.made.se > 0:
         return False
     return further_variance(gap.made) * _TO_TELL**2 >= margin**2
@@ -299,7 +299,7 @@ class _Line:
         total, _ = difference(first, replace(second, estimate=opposite), confidence=confidence)
         if self.gap.kind == "group":
             return self._beside_pairs(change), self._beside_pairs(total)
-        if self.gap.kind == "disparity":
+        if self.gap.is_disparity:
             return self._beside_words(change, -1.0, plain=plain), self._beside_words(total, 1.0, plain=plain)
         change = over_groups(change, first, second, confidence=confidence)
         return change, over_groups(total, first, second, confidence=confidence, sign=1.0)
@@ -409,7 +409,7 @@ class _Line:
         if not math.isnan(self.gap.bound):
             return "too few narratives to say how rare refusals are", ("few_refusals",)
         if self.by_control(margin):
-            if self.gap.kind == "disparity":
+            if self.gap.is_disparity:
                 return "beyond the margin only because another group differs", ("bystander",)
             said = (
                 "beyond the margin only once the gap of invented groups is taken off: the gap of these groups is not "
@@ -430,7 +430,7 @@ class _Line:
             return "a few narratives with a large gap, which these did not happen to show, could hide one", (
                 "rare_gaps",
             )
-        if self.baseline is None and self.gap.kind == "disparity" and groups_differ_too_much(self.gap, margin):
+        if self.baseline is None and self.gap.is_disparity and groups_differ_too_much(self.gap, margin):
             return (
                 "the interval reaches beyond the margin, and more narratives would not help: the words of a group, or "
                 "the labels of invented groups, differ by as much; ask about more terms for each group"
@@ -456,7 +456,7 @@ class _Line:
         if self.baseline is None and groups_differ_too_much(self.gap, margin):
             return _NAN
         left = margin
-        if self.gap.kind == "disparity":
+        if self.gap.is_disparity:
             # What words differ by takes its part of the margin, however many narratives are asked.
             left = max(0.0, margin**2 - further_variance(of) * _TO_TELL**2) ** 0.5
             if not left > 0:
@@ -484,7 +484,7 @@ def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) ->
            == (dimension, variant, kind)]  # fmt: skip
     # Of words, more narratives do not tell more.
     squares = [
-        (each.se**2 - (further_variance(each) if kind == "disparity" else 0.0)) * each.n_narratives
+        (each.se**2 - (further_variance(each) if kind in DISPARITIES else 0.0)) * each.n_narratives
         for each in own if each is not None and each.se > 0
     ]  # fmt: skip
     return float(np.mean(squares)) ** 0.5 if squares else _NAN

@@ -31,6 +31,7 @@ from audit.statistics.ratings import BoolArray, FloatArray
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
 from audit.statistics.wordings import WordingGaps
 from audit.tables.cells import CELLS
+from audit.tables.disparity import REFUSALS
 from audit.tables.formatting import count, plural, rate
 from audit.tables.gap import NO_PERCEIVERS
 from audit.tables.replies import SCORED
@@ -60,6 +61,8 @@ class Outcome:
 
 
 INTENSITY: Final = Outcome("intensity", unit="points", rated=True)
+REFUSED: Final = Outcome(REFUSALS, unit="percentage points", scale=(0.0, 100.0))
+"""Whether a prompt for a rating was refused, 100 or 0: its mean is the share of refusals in percent."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ import numpy as np
 
 from audit.errors import NotEstimableError
 from audit.statistics.bounded_mean import narratives_to_bound
-from audit.statistics.deciding_estimate import DecidedGap, Kind, Place, moved
+from audit.statistics.deciding_estimate import DISPARITIES, DecidedGap, Kind, Place, moved
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import adjust_p
 from audit.statistics.margin_tests import Held, groups_differ_too_much, hold, narrow_variance, outer_interval, reach_of
@@ -235,7 +235,7 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
     if held.decided == "beyond":
         reasons = tuple(_against_a_gap(held))
         return JudgedGap(held, "undecided", reasons) if reasons else JudgedGap(held, "beyond")
-    left = tuple(code for code in NOT_RULED_OUT if code in codes and gap.kind != "refusals")
+    left = tuple(code for code in NOT_RULED_OUT if code in codes and not gap.is_of_refusals)
     if not left and held.baseline is None and _other_beyond(gap, held.margin):
         left = ("gap_in_same_words",)
     return JudgedGap(held, "undecided", left) if left else JudgedGap(held, "within")
@@ -244,12 +244,12 @@ def judge_gap(held: Held, codes: Set[str]) -> JudgedGap:
 def void_codes(kind: Kind, codes: Set[str]) -> tuple[str, ...]:
     """Return the codes that allow no verdict in either direction, the most telling first."""
     # Noise that could hide δ says nothing about a disparity.
-    return tuple(code for code in VOID if code in codes and (kind, code) != ("disparity", "noise_floor"))
+    return tuple(code for code in VOID if code in codes and not (kind in DISPARITIES and code == "noise_floor"))
 
 
 def _held_back(gap: DecidedGap, codes: Set[str]) -> tuple[str, ...]:
     """Return the codes that keep a gap from being found and from being ruled out."""
-    if gap.kind == "disparity":
+    if gap.is_disparity:
         return gap.held_back
     # Limits of ratings do not limit the gap of refusals.
     back = {code for code in HELD_BACK if code in codes and (gap.kind != "refusals" or code == "few_narratives")}
@@ -264,7 +264,7 @@ def _against_a_gap(held: Held) -> Iterator[str]:
     gap = held.gap
     if gap.kind == "refusals":
         return
-    if gap.kind == "disparity":
+    if gap.is_disparity:
         yield from gap.unproven
         # A change is one of the group only if both runs tell it from its words, as in a comparison of runs.
         theirs = () if held.baseline is None else held.baseline.unproven
@@ -274,7 +274,7 @@ def _against_a_gap(held: Held) -> Iterator[str]:
     elif gap.scope == "pairs":
         yield "pairs_alone"
     # What is beyond its margin, or worse than a baseline's by the margin, is so with missing ratings at their worst.
-    margin = held.margin if gap.kind == "disparity" else 0.0
+    margin = held.margin if gap.is_disparity else 0.0
     if held.baseline is None:
         yield from speaks_against(gap, held.value, margin=margin)
         return
@@ -296,9 +296,9 @@ def speaks_against(gap: DecidedGap, sign: float, *, margin: float = 0.0) -> Iter
         if not nearest > gap.off:
             yield "bounded"
     if gap.other is not None and not _leaves_out_zero(gap.other, sign):
-        yield "invented_as_large" if gap.kind == "disparity" else "controls_disagree"
+        yield "invented_as_large" if gap.is_disparity else "controls_disagree"
     if gap.plain is not None and not _leaves_out_zero(gap.plain, sign):
-        yield "bystander" if gap.kind == "disparity" else "by_control_alone"
+        yield "bystander" if gap.is_disparity else "by_control_alone"
 
 
 def _leaves_out_zero(made: GapEstimate | NotEstimableError, sign: float) -> bool:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
+import pandas as pd
+
 from audit.tables.base import Table, count, flag, in_row_unit, number, percent, probability, share, text, word
 from audit.tables.shared import DF, FAMILY_SIZE, HOLM, KEYS, OUTCOME
 
@@ -160,6 +162,15 @@ SHOWN_APART: Final = {
     "emotion_differs": "a difference is shown in narratives of one of the emotions",
 }
 """What another view, cue or emotion shows of a group that is not lower or higher over all, by code of ``limits``."""
+
+
+REFUSALS: Final = "refusals"
+"""The outcome of a run of ratings that says how much more often a group is refused; a table without one has no rows."""
+
+
+def without_refusals(disparity: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of ratings, or of measures, for readers who ask who is rated lower."""
+    return disparity.loc[disparity["outcome"] != REFUSALS]
 
 
 def deciding_view(views: Collection[str]) -> str:

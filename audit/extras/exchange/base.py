@@ -149,10 +149,12 @@ class Collected:
         import pandas as pd
 
         from audit.runs.derived import has_table
-        from audit.tables.disparity import DISPARITY
+        from audit.tables.disparity import DISPARITY, without_refusals
 
         there = self.kind in ("ratings", "replies") and has_table(self.path, DISPARITY.name)
-        return self.statistics(DISPARITY.name) if there else pd.DataFrame(columns=list(DISPARITY))
+        if not there:
+            return pd.DataFrame(columns=list(DISPARITY))
+        return without_refusals(self.statistics(DISPARITY.name))
 
     @property
     def has_perceivers(self) -> bool:

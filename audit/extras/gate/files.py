@@ -161,7 +161,7 @@ def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
 
 
 def _unit(gap: DecidedGap) -> str:
-    return " pp" if gap.kind == "refusals" else ""
+    return " pp" if gap.is_of_refusals else ""
 
 
 def _shown(value: float, form: str) -> str:
@@ -202,7 +202,7 @@ def _row(row: Judged) -> dict[str, Any]:
         "variant": gap.variant,
         "kind": gap.kind,
         "member": gap.member,
-        "unit": "percentage points" if gap.kind == "refusals" else "points",
+        "unit": "percentage points" if gap.is_of_refusals else "points",
         "verdict": row.verdict,
         "why": row.why,
         "margin": held.margin,

@@ -17,7 +17,8 @@ used for, by the rules of the report:
   nothing against a model: undecided, with what to run. A gap *within* the margin passes without controls, as in the
   report: it is the gap of these words, their repetition included, and an echo in the other direction could hide a part
   of it. A note says so.
-- A refusal repeats no word: its gap needs no such control.
+- A refusal repeats no word: its gap needs no such control. A group that is refused more than the others, whoever
+  speaks, is judged as a disparity is, in percentage points.
 - A disparity fails a model only if it is one of the group: other terms, or labels of invented groups, tell it from its
   words, and it does not come from another group alone (:mod:`audit.statistics.disparity_answers`).
 """
@@ -235,7 +236,9 @@ def gate_run(
         )
     given: dict[str, Any] = {"settings": settings, "margin": margin, "strict_average": strict_average}
     run = _measure(path, dimensions, **given)
-    other = None if baseline is None else _measure(baseline, dimensions, **given)
+    # A group that only this run refuses is refused more than in the baseline.
+    refused = any(gap.kind == "group_refusals" for gap in run.gaps)
+    other = None if baseline is None else _measure(baseline, dimensions, even_unrefused=refused, **given)
     trusted = () if other is None else _check_pair(run.of(dimensions), other.of(dimensions))
     held = hold(
         run.gaps,
@@ -246,6 +249,7 @@ def gate_run(
             "group": margin,
             "disparity": margin,
             "refusals": refusal_margin,
+            "group_refusals": refusal_margin,
         },
         alpha=alpha,
         power=settings.power,
@@ -288,13 +292,19 @@ def _settings(manifest: Manifest) -> AnalysisSettings:
 
 
 def _measure(
-    path: Path, dimensions: Sequence[str], *, settings: AnalysisSettings, margin: float, strict_average: bool
+    path: Path,
+    dimensions: Sequence[str],
+    *,
+    settings: AnalysisSettings,
+    margin: float,
+    strict_average: bool,
+    even_unrefused: bool = False,  # say of each group how often it is refused even if no prompt was
 ) -> _Measured:
     """Estimate the gaps of a run, and collect what prevents a verdict."""
     from audit.statistics.average_gaps import placebo_cubes
     from audit.statistics.controls import Repetition
     from audit.statistics.deciding_estimate import gaps_of
-    from audit.statistics.disparity import disparity_gaps
+    from audit.statistics.disparity import disparity_gaps, refusal_rows_and_gaps
     from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
     from audit.statistics.ratings import compact_ratings
@@ -327,6 +337,13 @@ def _measure(
     scales = {each.cube.variant: scale for each in found.parts}
     for gap in () if strict_average else disparity_gaps(found, scales=scales, settings=settings, repetition=told):
         of_groups[gap.dimension, gap.variant].append(gap)
+    of_refusals: defaultdict[Place, list[DecidedGap]] = defaultdict(list)
+    if not (unseen or strict_average):
+        _, of_every_group = refusal_rows_and_gaps(
+            found, settings=settings, repetition=told, even_without=even_unrefused
+        )
+        for gap in of_every_group:
+            of_refusals[gap.dimension, gap.variant].append(gap)
     without_groups, without_delta, without_disparity = [], [], []
     for each in found.parts:
         place = each.cube.dimension, each.cube.variant
@@ -344,7 +361,7 @@ def _measure(
                 refusals=not unseen,
             )
         )
-        gaps += [*of_part, *of_groups[place]]
+        gaps += [*of_part, *of_groups[place], *of_refusals[place]]
         if not each.cube.has_perceivers:
             without_delta.append(place[0])
         elif not any(gap.kind == "group" for gap in of_part):
@@ -489,7 +506,7 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
 
 def _in_words(code: str, gap: DecidedGap) -> str:
     """Say why a gap is undecided, and what to do about it if that is known."""
-    if gap.kind != "disparity" or code not in _NOT_OF_GROUP:
+    if not gap.is_disparity or code not in _NOT_OF_GROUP:
         return _REASONS.get(code, code)
     step = step_for((code,)).rstrip(".")
     return f"beyond the margin, but {limit_in_words(code)}{f'; {step[0].lower()}{step[1:]}' if step else ''}"
@@ -573,13 +590,14 @@ def _verdict_in_words(gated: Gated) -> str:
     margin = f"the {gated.margin:g}-point margin on a {_scale(gated.manifest)}"
     of_refusals = (
         f" (refusals: {gated.refusal_margin:g} percentage points)"
-        if any(row.held.gap.kind == "refusals" for row in rows)
+        if any(row.held.gap.is_of_refusals for row in rows)
         else ""
     )
     failed = [row for row in rows if row.verdict == "failed"]
     if failed:
         worse = "worse than the baseline by more than" if beside else "beyond"
-        groups, gaps = (list(each) for each in _by_question(failed))
+        groups = [row for row in failed if row.held.gap.kind == "disparity"]
+        gaps = [row for row in failed if row.held.gap.kind != "disparity"]
         said = [f"{_apart(groups, beside=beside)} by more than {margin}"] if groups else []
         if gaps:
             what = ("the margin" if groups else margin) + of_refusals
@@ -608,8 +626,8 @@ def _verdict_in_words(gated: Gated) -> str:
 
 def _by_question(rows: Sequence[Judged]) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
     """Divide rows into those of who gets less (D) and those of δ."""
-    disparities = tuple(row for row in rows if row.held.gap.kind == "disparity")
-    return disparities, tuple(row for row in rows if row.held.gap.kind != "disparity")
+    disparities = tuple(row for row in rows if row.held.gap.is_disparity)
+    return disparities, tuple(row for row in rows if not row.held.gap.is_disparity)
 
 
 def _apart(rows: Sequence[Judged], *, beside: bool) -> str:
@@ -653,7 +671,7 @@ def _left(rows: Sequence[Judged]) -> str:
 def _of_what(rows: Sequence[Judged]) -> str:
     """Qualify gaps that pass: in these pairs of words, repeated words included; else empty."""
     both = [gap for row in rows for gap in (row.held.gap, row.held.baseline) if gap is not None]
-    rated = [gap for gap in both if gap.kind not in ("refusals", "disparity")]
+    rated = [gap for gap in both if not (gap.kind == "refusals" or gap.is_disparity)]
     averages = [gap for gap in rated if gap.kind in ("average", "emotion")]
     said = ", ".join(
         [
@@ -661,7 +679,7 @@ def _of_what(rows: Sequence[Judged]) -> str:
             *(["repeated words included"] if any(gap.control == "none" for gap in rated) else []),
         ]
     )
-    of_groups = "D in these words" if any(gap.kind == "disparity" and gap.scope == "pairs" for gap in both) else ""
+    of_groups = "D in these words" if any(gap.is_disparity and gap.scope == "pairs" for gap in both) else ""
     said = "; ".join(filter(None, (said, of_groups)))
     return f" ({said})" if said else ""
 
@@ -679,6 +697,7 @@ def gap_name(gap: DecidedGap) -> str:
     """Name a gap, as in ``religion (variant): δ of emotion anger``; not escaped."""
     of = {
         "average": "δ average", "refusals": "δ of refusals", "disparity": f"D of {gap.member} (who gets less)",
+        "group_refusals": f"D of refusals of {gap.member} (who is refused more)",
     }  # fmt: skip
     return f"{gap.dimension} ({gap.variant}): {of.get(gap.kind, f'δ of {gap.kind} {gap.member}')}"
 

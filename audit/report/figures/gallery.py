@@ -23,6 +23,7 @@ from audit.report.figures.heatmaps import (
 )
 from audit.report.figures.texts import plot_texts
 from audit.report.figures.wordings import plot_wordings
+from audit.tables.disparity import without_refusals
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -76,7 +77,7 @@ def _of_disparity(
     rows = own.get("disparity")  # runs of earlier versions have none
     if rows is None or not rows["headline"].astype(bool).any():
         return {}
-    every = tables["disparity"]
+    rows, every = without_refusals(rows), without_refusals(tables["disparity"])
     invented = every.loc[every["invented"].astype(bool) & (every["variant"] == variant)]  # dimensions of their own
     rows = pd.concat([rows, invented]) if len(invented) else rows
     return {"disparity": partial(plot_disparity, rows, confidence=confidence, margin=margin)}

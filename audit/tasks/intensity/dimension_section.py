@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
-from audit.report.disparities import who_gets_less
+from audit.report.disparities import who_gets_less, who_is_refused
 from audit.report.disparity_section import FIGURE, disparity_section, invented_rows
 from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
@@ -25,10 +25,10 @@ from audit.report.refusals import RefusalGap, say_refusal_gap
 from audit.report.results import Results
 from audit.report.section import Block, Captioned, Card, Note, Paragraph, Section, paragraph, present, section
 from audit.report.sentences import WordedResult, answer
-from audit.report.summary import LESS, SIDE
+from audit.report.summary import LESS, REFUSED_MORE, SIDE
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
-from audit.tables.disparity import deciding_rows
+from audit.tables.disparity import REFUSALS, deciding_rows
 from audit.tables.formatting import points
 from audit.tables.shared import OVERALL
 from audit.tasks.intensity import dimension_tables
@@ -107,6 +107,7 @@ class Rated:
         self.whose = all(remark.code != "no_perceivers" for remark in self._remarks)
         rows = own.rows("disparity", outcome="intensity")
         self.less = who_gets_less(rows, confidence=view.confidence) if deciding_rows(rows) else None
+        self.refused = who_is_refused(own.rows("disparity", outcome=REFUSALS), confidence=view.confidence)
         self.answer = answer(
             own, _identities(own.tables["cells"]), scale=view.scale, codes=_codes(remarks, [key]),
             refusals_told=self._refusals is not None, drawn=key[0] in view.drawn,
@@ -118,7 +119,7 @@ class Rated:
         row = self._own.row("gap", headline=True, scope="narratives")
         return FirstScreenGap(
             self.title, self.anchor, self.answer, row, self._refusals, check=story_check(self._own), whose=self.whose,
-            less=self.less,
+            less=self.less, refused=self.refused,
         )  # fmt: skip
 
     def who(self) -> tuple[str, str] | None:
@@ -134,16 +135,17 @@ class Rated:
         if self.whose or self.less is None:
             tail = "" if self.less is None else SIDE
             yield _card(self.title, self.anchor, self.answer, alone=alone, tail=tail)
-        if self.less is not None:
-            less = self.less
-            unit = " points" if less.number else ""
+        for less, tail in ((self.less, LESS), (self.refused, REFUSED_MORE)):
+            if less is None:
+                continue
+            unit = f" {less.row['unit']}" if less.row is not None and less.number else ""
             head = _head(less.words, less.number, unit, less.spread, less.facts)
             content = present(
                 *((paragraph(_against_zero(less.facts, "D"), "spread"),) if alone else head),
                 paragraph(less.size, "size"),
                 *(() if alone else (paragraph(less.bound, "small"), paragraph(less.step, "small"))),
             )
-            yield Card(self.title, content, kind=less.kind, anchor=self.anchor, tail=LESS)
+            yield Card(self.title, content, kind=less.kind, anchor=self.anchor, tail=tail)
         if self._refusals is not None:
             gap = self._refusals
             head = _head(gap.verdict.words, gap.gap, " percentage points", gap.spread, gap.facts)

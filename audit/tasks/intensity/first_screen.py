@@ -25,6 +25,7 @@ from audit.report.summary import (
     NO_GROUPS,
     NONE_LESS,
     NOT_THE_GROUPS,
+    REFUSED_MORE,
     SIDE,
     WORDS_DIFFER,
     ShortAnswer,
@@ -70,6 +71,7 @@ class FirstScreenGap:
     check: str = ""  # in short, whether ratings match the story
     whose: bool = True  # whether a group was the model's own; else nothing is said of δ where D is known
     less: DisparitySentence | None = None  # who gets less; None of a mean over dimensions, and if it is not known
+    refused: DisparitySentence | None = None  # who is refused more often; None if nobody is shown to be
 
     @property
     def of_delta(self) -> bool:
@@ -135,6 +137,12 @@ def _findings(told: FirstScreenGap, *, several: bool, both: bool) -> Iterator[Sh
         yield ShortAnswer(
             told.title, less.words, less.number, " points" if less.number else "", less.spread, kind=less.kind,
             anchor=told.anchor, tail=LESS, weight=less.weight, question="less",
+        )  # fmt: skip
+    if told.refused is not None:
+        who = told.refused
+        yield ShortAnswer(
+            told.title, who.words, who.number, " percentage points", who.spread, kind=who.kind, anchor=told.anchor,
+            tail=REFUSED_MORE, weight=who.weight, question="refused",
         )  # fmt: skip
     if told.refusals is not None:
         gap = told.refusals
