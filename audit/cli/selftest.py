@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.cli.terminal.base import INTERRUPTED, OK, Command
 from audit.cli.terminal.options import Usage, usage_lines
 from audit.cli.terminal.printing import print_table, say, tell
-from audit.configuration.planted import PlantedConfig
 from audit.errors import ConfigError
 from audit.tables.formatting import interval, points
 
@@ -152,6 +151,7 @@ def _tried(plant: _Plant, *, folder: str) -> list[_Finding]:
 
 def _findings(plant: _Plant, run: Path) -> Iterator[_Finding]:
     """Yield what the tables of a run answer to each question."""
+    from audit.configuration.planted import PlantedConfig
     from audit.tables.controls import CONTROLS, MISSING
     from audit.tables.disparity import DISPARITY
     from audit.tables.verdicts import VERDICTS
@@ -164,7 +164,7 @@ def _findings(plant: _Plant, run: Path) -> Iterator[_Finding]:
     response["se"] = (response["ci_high"] - response["ci_low"]) / (2 * NormalDist().inv_cdf(0.975))
     answer = "follows stories" if response["ci_low"] > 0 else "does not follow"
     yield _finding("response", PlantedConfig().response, response, answer, "follows stories")
-    deciding = [row for row in _rows(run, DISPARITY) if row["headline"]]
+    deciding = [row for row in _rows(run, DISPARITY) if row["headline"] and row["outcome"] == "intensity"]
     beside = -sum(plant.less.values()) / (len(deciding) - 1)  # of the others, whom a group that gets less raises
     told = [row for row in deciding if row["group"] in plant.less or row["code"] in ("lower", "higher")]
     for row in told or [max(deciding, key=lambda each: abs(each["disparity"]))]:
