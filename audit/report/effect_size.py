@@ -11,8 +11,8 @@ from markupsafe import Markup
 from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.table_layout import Write
-from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, answer_in
 from audit.tables.formatting import count, either, fixed, points, rate, scale_end, unsigned
+from audit.tables.ratings import DOES_NOT_FOLLOW, FOLLOWS, answer_in
 from stimuli.words import capital
 
 _CHECKED: Final = {  # what a check sets against each other

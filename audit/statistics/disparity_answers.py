@@ -30,7 +30,7 @@ from audit.statistics.disparity_estimates import (
     WordSpread,
 )
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
-from audit.statistics.manipulation import FOLLOWS, Response
+from audit.statistics.manipulation import Response
 from audit.statistics.margin_tests import Held, beyond_apart, hold, reach_of
 from audit.statistics.outcome import INTENSITY, REFUSED
 from audit.statistics.ratings import BASELINES
@@ -39,6 +39,7 @@ from audit.statistics.scale_ends import END_SHARE, shares_at_ends
 from audit.statistics.status_counts import END_TOLERANCE
 from audit.statistics.verdict import NOT_RULED_OUT, Limits, speaks_against, void_codes
 from audit.tables.formatting import SAME
+from audit.tables.ratings import FOLLOWS
 
 _NAN: Final = float("nan")
 _NOT_ITSELF: Final = frozenset({"bystander", "terms_differ"})

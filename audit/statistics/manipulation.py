@@ -9,26 +9,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
 from audit.statistics.planning import narratives_to_find
-from audit.tables.ratings import MANIPULATION
+from audit.tables.ratings import (
+    DOES_NOT_FOLLOW,
+    FOLLOWS,
+    MANIPULATION,
+    NOT_SHOWN,
+    PASSED,
+    Followed,
+    answer_in,
+)
 
 CHECKS: Final = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}
 """For each check, the kind of prompt that should be rated higher, and the other one; the first check asked decides."""
-Followed: TypeAlias = Literal["follows", "does_not_follow", "not_shown"]
-FOLLOWS: Final = "follows"
-DOES_NOT_FOLLOW: Final = "does_not_follow"
-NOT_SHOWN: Final = "not_shown"
 RATED_SHARE: Final = 0.5  # below this share of narratives rated both times, these speak for too few
 ENOUGH: Final = 5.0  # standard errors of a response that leave no doubt that ratings follow the story
 SHOWN: Final = 2.0  # standard errors below which a response may well be none
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
-_PASSED: Final[Mapping[Followed, bool | None]] = {FOLLOWS: True, DOES_NOT_FOLLOW: False, NOT_SHOWN: None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def manipulation_rows(
         row |= {name: float(np.clip(getattr(found, name), -length, length)) for name in ("ci_low", "ci_high")}
         yield row | {
             "answer": answer,
-            "passed": _PASSED[answer],
+            "passed": PASSED[answer],
             "n_needed": n_needed,
             "mean_higher": float(pairs[higher].mean()),
             "mean_lower": float(pairs[lower].mean()),
@@ -222,15 +225,6 @@ def answers_of(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> dict[str, Fo
 
 def _records(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Iterable[Mapping[Any, Any]]:
     return rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
-
-
-def answer_in(row: Mapping[Any, Any]) -> Followed:
-    """Return the answer in one row of ``MANIPULATION``; rows of earlier versions have ``passed`` in its place."""
-    for answer in _PASSED:
-        if row.get("answer") == answer:
-            return answer
-    passed = str(row.get("passed")).strip().lower()
-    return FOLLOWS if passed in ("true", "1.0") else DOES_NOT_FOLLOW if passed in ("false", "0.0") else NOT_SHOWN
 
 
 def deciding(rows: pd.DataFrame | Iterable[Mapping[Any, Any]]) -> Followed | None:

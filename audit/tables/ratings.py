@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final, Literal, TypeAlias
 
 from audit.tables.base import (
     INT8,
@@ -212,6 +213,22 @@ MANIPULATION: Final = Table(
         "note": text("why there is no interval, in words; empty if there is one"),
     },
 )
+
+Followed: TypeAlias = Literal["follows", "does_not_follow", "not_shown"]
+FOLLOWS: Final = "follows"
+DOES_NOT_FOLLOW: Final = "does_not_follow"
+NOT_SHOWN: Final = "not_shown"
+PASSED: Final[Mapping[Followed, bool | None]] = {FOLLOWS: True, DOES_NOT_FOLLOW: False, NOT_SHOWN: None}
+
+
+def answer_in(row: Mapping[Any, Any]) -> Followed:
+    """Return the answer in one row of ``MANIPULATION``; rows of earlier versions have ``passed`` in its place."""
+    for answer in PASSED:
+        if row.get("answer") == answer:
+            return answer
+    passed = str(row.get("passed")).strip().lower()
+    return FOLLOWS if passed in ("true", "1.0") else DOES_NOT_FOLLOW if passed in ("false", "0.0") else NOT_SHOWN
+
 
 TRIAL_ANSWERS: Final = Table(
     "trial_answers",

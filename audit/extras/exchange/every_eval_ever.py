@@ -291,7 +291,8 @@ def _with_interval(row: Mapping[Any, Any]) -> str:
 
 def _checks(collected: Collected) -> dict[str, str]:
     """Return the outcome of each manipulation check, and the response to the story in words."""
-    from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answers_of
+    from audit.statistics.manipulation import answers_of
+    from audit.tables.ratings import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN
 
     words = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "not passed", NOT_SHOWN: "not shown"}
     found = answers_of(collected.statistics("manipulation"))

@@ -29,12 +29,13 @@ from audit.runs.differences import choices_of, identity_of
 from audit.runs.ledger import GENERATION, check_made
 from audit.runs.manifest import Manifest, ManifestError
 from audit.runs.store import RunFolder
-from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, deciding
+from audit.statistics.manipulation import deciding
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
 from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import encodable, plural
 from audit.tables.gap import GAP, NO_PERCEIVERS
+from audit.tables.ratings import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL

@@ -14,8 +14,9 @@ from audit.report.numbers import rows_of
 from audit.report.results import Results
 from audit.report.sentences import LIMITS
 from audit.report.verdicts import worded
-from audit.statistics.manipulation import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answer_in, codes_of
+from audit.statistics.manipulation import codes_of
 from audit.tables.formatting import coverage, dimension_title, either, plural, unsigned
+from audit.tables.ratings import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answer_in
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.limits import limits_of_gap
