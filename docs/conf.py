@@ -27,7 +27,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(pandas|pd|numpy|np|matplotlib|pathlib|pydantic|collections)\..*|Path|Any|optional|Held|Passed|Place|Code|Table",
+        r"(pandas|pd|numpy|np|matplotlib|pathlib|pydantic|collections)\..*|Path|Any|optional|Held|Passed|Place|Code|Table|Response",
     ),
     (r"py:.*", r"audit\.\w+\..*|(Config|Stimulus|Store)Error"),
 ]

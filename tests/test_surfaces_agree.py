@@ -571,7 +571,7 @@ def check_gate_of_parts(run: Path, rows, margin: float) -> None:
 def check_gate_of_groups(run: Path, found) -> None:
     """Of who gets less the gate fails only what the run's own table calls lower or higher, as a group and beyond."""
     table = pd.read_csv(run / "tables" / "disparity.csv", keep_default_na=True)
-    heads = table[table["headline"].map(str) == "True"].fillna({"size": ""})
+    heads = table[table["headline"].map(str) == "True"].assign(size=table["size"].astype(object).fillna(""))
     rows = {(row["outcome"], row["dimension"], row["group"]): row
             for row in heads.to_dict("records") if row["view"] == "all"}  # fmt: skip
     judged = {(each.held.gap.outcome.name, each.held.gap.dimension, each.held.gap.member): each

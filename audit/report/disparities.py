@@ -189,14 +189,14 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
 
 
 def who_is_refused(rows: Iterable[PlacedRow], *, confidence: float) -> DisparitySentence | None:
-    """Put in words which groups are refused more, or less, often; None if none is shown to be.
+    """Put in words which groups are refused more often; None if none is shown to be.
 
     ``rows`` are of one dimension and variant.
     """
     found = who_gets_less(
         [row for row in rows if row["outcome"] == REFUSALS], confidence=confidence, of=""
     )  # fmt: skip
-    if not found.found:
+    if all(row["code"] != "higher" for row in found.found):
         return None
     return replace(found, words=Markup("Refusals: {}{}").format(found.words[:1].lower(), found.words[1:]))
 

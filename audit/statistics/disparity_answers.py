@@ -237,10 +237,9 @@ def _answer(
         return GroupAnswer(scope, "no_estimate", limits=(*back, *without))
     supported = _supported(gap, alpha=alpha)
     inside = margin is not None and supported < margin
-    apart = beyond_apart(gap, gaps, margin or 0.0, alpha=alpha) if inside or margin is None else ()
-    if margin is None:  # words of one cue always differ: without a margin that says nothing of the group
-        apart = tuple(code for code in apart if code != "cue_differs")
-    if inside and apart:
+    # Only what would else acquit is looked for in parts: without a margin it would be a second family of findings.
+    apart = beyond_apart(gap, gaps, margin, alpha=alpha) if inside and margin is not None else ()
+    if apart:
         inside, supported = False, _NAN
     of_words = tuple(code for code in gap.unproven if code not in _NOT_ITSELF)
     answer = partial(GroupAnswer, scope, supported_margin=supported)
@@ -256,8 +255,7 @@ def _answer(
             if len(estimated.groups) == 2 and not estimated.view.against:
                 limits += ("two_groups",)
             beyond = held.decided == "beyond" and not any(speaks_against(gap, made.delta, margin=held.margin))
-            if margin is not None:  # else what is shown elsewhere is what is shown here
-                limits = apart + limits
+            limits = apart + limits
             size = "smaller" if inside else "beyond" if margin is not None and beyond else ""
             return answer("lower" if made.delta < 0 else "higher", "words" if of_words else "group", size, limits)
     elif made.p <= alpha:
@@ -266,8 +264,7 @@ def _answer(
         limits += ("terms_differ" if scope == TERMS else "invented_as_large",)
     if apart:
         answer = partial(GroupAnswer, scope)
-    # What speaks against the whole is not looked for in its parts.
-    limits = (*back, *(against or apart), *limits)
+    limits = (*back, *against, *apart, *limits)
     if inside:
         return answer("within", limits=limits)
     if back or apart or set(against) - _NOT_ITSELF:

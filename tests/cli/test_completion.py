@@ -127,7 +127,7 @@ def test_fish_completes(line, word, folder):
 def test_fish_tells_what_each_choice_is(folder):
     said = dict(each.split("\t") for each in fish("empathy-audit run model=llama3", folder))
     assert said["model=llama3"].startswith("Llama-3.1-8B-Instruct")
-    assert set(said) == {"model=llama3", "model=llama3-70b"}
+    assert set(said) == {"model=llama3", "model=llama3-70b", "model=llama3."}  # then 2-1b, 2-3b, 3-70b
 
 
 def fish(line: str, folder: Path) -> list[str]:

@@ -196,7 +196,9 @@ def test_metrics_of_a_log_are_the_gap_and_the_disparities_of_the_report(there):
     rated = rows.loc[rows["status"] == "rated"]
     given = dict(zip(rated["prompt_index"].astype(int), rated["intensity"].astype(float), strict=True))
     disparity = pd.read_csv("run/tables/disparity.csv")
-    decided = disparity[disparity["headline"].astype(bool) & (disparity["view"] == "all")]
+    decided = disparity[
+        disparity["headline"].astype(bool) & (disparity["view"] == "all") & (disparity["outcome"] == "intensity")
+    ]
     found = asked.disparities(given, confidence=0.95)
     assert len(decided) == 4
     for row in decided.to_dict("records"):

@@ -118,7 +118,9 @@ def test_a_log_is_the_run_that_ours_would_have_been(made, there, audit):
     assert metrics["faith low"] == pytest.approx(headline["ci_low"], abs=1e-9)
     assert abs(metrics["faith delta"]) > 0.1
     disparity = pd.read_csv(made / "own" / "tables" / "disparity.csv")
-    groups = disparity[disparity["headline"].astype(bool) & (disparity["view"] == "all")]
+    groups = disparity[
+        disparity["headline"].astype(bool) & (disparity["view"] == "all") & (disparity["outcome"] == "intensity")
+    ]
     assert len(groups) == 4
     for row in groups.to_dict("records"):
         for column, name in {"disparity": "disparity", "se": "stderr", "ci_low": "low", "ci_high": "high"}.items():

@@ -147,7 +147,7 @@ def test_what_no_engine_can_mend_ends_the_worker_and_its_log_is_told(tiny_model,
         collect(tmp_path / "run", overrides(tiny_model, TWO))
 
 
-def fails(shared, model, done, *, places, earlier):
+def fails(shared, model, done, **_):
     raise RuntimeError("CUDA error: an illegal memory access")
 
 

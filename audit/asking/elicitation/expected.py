@@ -27,6 +27,7 @@ own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
@@ -104,7 +105,7 @@ class ExpectedElicitation:
                 walk.distributions(self.scale),
                 low=self.scale.low,
                 pruned_points=walk.bounds + systematic,
-                ends_points=walk.statistical,
+                ends_points=None if shares is None else walk.statistical,
                 n_prompt_tokens=[len(fitting[place]) for place in own],
             )
             for place, outcome in zip(own, rated, strict=True):
@@ -394,9 +395,9 @@ def summarise(
     # Rounding may carry a mean past an end of the scale by its last bit.
     mean = np.clip(share @ numbers, numbers[0], numbers[-1])
     spread = np.sqrt((share * (numbers - mean[:, None]) ** 2).sum(axis=1))
-    ends = np.full(len(mean), np.nan) if ends_points is None else ends_points
-    columns = (mean, np.minimum(mass, 1.0), numbers[distributions.argmax(axis=1)], spread, pruned_points, ends)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
+    columns = (mean, np.minimum(mass, 1.0), numbers[distributions.argmax(axis=1)], spread, pruned_points)
+    ends = [math.nan] * len(mean) if ends_points is None else ends_points.tolist()
+    rows = zip(*(column.tolist() for column in columns), ends, strict=True)
     return [
         ElicitedRating(
             Status.RATED,
