@@ -20,6 +20,7 @@ _CHECKED: Final = {  # what a check sets against each other
     "intensity": ("the strong version of a situation", "the mild one"),
 }
 HARDLY_VARIES: Final = 0.9  # if one number is the most probable in at least this share of prompts, the page says which
+NOT_MADE: Final = Markup("not made, so it is not known whether the ratings match the story.")
 _DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
 
@@ -50,7 +51,7 @@ def story_check(own: Results) -> Markup:
     """Say in short whether ratings match the story, with the number and what is required."""
     row = own.row("manipulation")  # the first check decides
     if row is None:
-        return Markup("not made, so it is not known whether the ratings match the story.")
+        return NOT_MADE
     if not row["n_pairs"]:
         return Markup("inconclusive: {}.").format(row["note"])
     found = {FOLLOWS: "passed", DOES_NOT_FOLLOW: "failed"}.get(answer_in(row), "inconclusive")

@@ -1263,7 +1263,7 @@ def test_the_first_screen_has_the_check_with_its_number_and_what_is_required(
     spread = f"(95% interval {interval(low, high)})"
     screen = text.partition("Print this summary")[0]
     assert f"Check: {said} than a wrong one {spread}; required: more than 1.00." in screen
-    assert "Check: not made, so it is not known" in text_of().partition("Print this summary")[0]
+    assert "Not checked: whether the ratings match the story." in text_of().partition("Print this summary")[0]
 
 
 @pytest.mark.parametrize(("difference", "explained"), [(0.494, False), (0.9, True)])

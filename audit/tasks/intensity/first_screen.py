@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from audit.report.dimensions import Limit
 from audit.report.disparities import DISPARITY_IN_SHORT, DisparitySentence
+from audit.report.effect_size import NOT_MADE
 from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, show
 from audit.report.refusals import RefusalGap
@@ -98,7 +99,7 @@ def summary_of_ratings(
         _asked([each.row for each in told if each.row is not None], view=view, who=who, without_perceivers=not whose),
         findings,
         [
-            ("Check", next((each.check for each in told if each.check), "")),
+            _check(next((each.check for each in told if each.check), "")),
             ("How big", _size(told)),
             ("The intervals cover", covered if len(told) > 1 else ""),
             ("How it varies", _variation(told)),
@@ -113,6 +114,10 @@ def summary_of_ratings(
         else "how far their intervals are from 0, in percent of the scale or percentage points",
         meaning=_meaning(delta=bool(told) and whose, disparity=both),
     )
+
+
+def _check(said: str) -> tuple[str, str]:
+    return ("Not checked", "whether the ratings match the story.") if said == NOT_MADE else ("Check", said)
 
 
 def _meaning(*, delta: bool, disparity: bool) -> Markup:
