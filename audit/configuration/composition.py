@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.configuration.options import choices as choices
-from audit.configuration.options import choices_with, offered
+from audit.configuration.options import choices_with, offered, option_rows
 from audit.configuration.options import conf_folder as conf_folder
 from audit.configuration.overrides import (
     Options,
@@ -368,8 +368,6 @@ def _explain(error: Exception, words: Sequence[str], parse: Parse, options: Opti
 
 def _meaning(key: str) -> str:
     """Return an option's meaning in brackets; empty if the name is one that the user chose."""
-    from audit.configuration.options import option_rows
-
     meaning = next((row.meaning for row in option_rows() if row.name == key), "")
     return f" ({meaning})" if meaning else ""
 

@@ -262,8 +262,6 @@ def _answer(
         limits += ("not_corrected",)
     elif p_adjusted[NARRATIVES] <= alpha:
         limits += ("terms_differ" if scope == TERMS else "invented_as_large",)
-    if apart:
-        answer = partial(GroupAnswer, scope)
     limits = (*back, *against, *apart, *limits)
     if inside:
         return answer("within", limits=limits)

@@ -20,8 +20,9 @@ class FakeTokenizer:
 
     chat_template = "yes"
 
-    def __init__(self, pattern):
+    def __init__(self, pattern, *, asks="answer:"):
         self.pattern = re.compile(pattern)
+        self.asks = asks  # what a rendered prompt ends with
         self.ids = {}
 
     def token(self, piece):
@@ -31,7 +32,7 @@ class FakeTokenizer:
         return {"input_ids": [self.token(piece) for piece in self.pattern.findall(text)]}
 
     def apply_chat_template(self, messages, **_):
-        return "".join(f"{m['role']}:{m['content']}\n" for m in messages) + "answer:"
+        return "".join(f"{m['role']}:{m['content']}\n" for m in messages) + self.asks
 
 
 class FakeEngine:

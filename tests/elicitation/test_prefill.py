@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
+from scripted_model import DIGITS, SPACED, FakeTokenizer
 
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation, check_begun
@@ -19,28 +19,8 @@ from stimuli.prompts import Prompt, Scale
 
 TEN = Scale(0, 10)
 HUNDRED = Scale(0, 100)
-DIGITS = r"\d|\s|[^\d\s]+"  # SmolLM2, Qwen2, Llama 3, Mistral: a space before a number is a token of its own
-SPACED = r" ?\d{1,3}|\s|[^\d\s]+"  # GPT-2: " 72" is one token
+ASKS = "answer:\n"
 BEGINNINGS = ("Number: ", "I would say ", "The number is", "Number:\n")
-
-
-class FakeTokenizer:
-    """Splits a text by a pattern; each piece it meets becomes a token."""
-
-    chat_template = "yes"
-
-    def __init__(self, pattern):
-        self.pattern = re.compile(pattern)
-        self.ids = {}
-
-    def token(self, piece):
-        return self.ids.setdefault(piece, len(self.ids))
-
-    def __call__(self, text, add_special_tokens=True):
-        return {"input_ids": [self.token(piece) for piece in self.pattern.findall(text)]}
-
-    def apply_chat_template(self, messages, **_):
-        return "".join(f"{m['role']}:{m['content']}\n" for m in messages) + "answer:\n"
 
 
 class Table:
@@ -50,7 +30,7 @@ class Table:
     max_model_len = 1000
 
     def __init__(self, follows, *, pattern):
-        self.tokenizer = ChatTokenizer(FakeTokenizer(pattern), name="fake")
+        self.tokenizer = ChatTokenizer(FakeTokenizer(pattern, asks=ASKS), name="fake")
         hf = self.tokenizer.hf
         self.table = {
             tuple(piece for text in before for piece in self.tokenizer.encode(text)): {
@@ -98,7 +78,7 @@ def test_a_space_that_the_tokenizer_joins_to_the_number_is_left_to_the_model():
 
 @pytest.mark.model
 def test_nothing_is_begun_where_nothing_is_asked_for():
-    tokenizer = ChatTokenizer(FakeTokenizer(SPACED), name="fake")
+    tokenizer = ChatTokenizer(FakeTokenizer(SPACED, asks=ASKS), name="fake")
     assert tokenizer.render(Prompt("s", "q")) == tokenizer.render(Prompt("s", "q", begun="")) == ASKED
 
 
