@@ -50,6 +50,12 @@ def scripted_models(folder: Path, *, figures: bool = False) -> Iterator[Callable
         yield load
 
 
+def read_exactly(path: str | Path) -> pd.DataFrame:
+    """Read a CSV table to the last digit, which pandas before 3 does only if told to, and from 3.1 warns of."""
+    told: dict[str, Any] = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
+    return pd.read_csv(path, **told)
+
+
 def command_fixture(folder: str, engine: Callable[[], Any]) -> Any:
     """Return the fixture ``command`` of a module: runs a command on a scripted model, in one folder, without figures.
 

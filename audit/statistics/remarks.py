@@ -102,7 +102,7 @@ def n_repeated(ratings: pd.DataFrame) -> int:
     agree by chance.
     """
     most = 0
-    for _, own in ratings.groupby(["dimension", "variant"], sort=False):
+    for _, own in ratings.groupby(["dimension", "variant"], sort=False, observed=True):
         rows = own.pivot(index="narrative_id", columns=["perceiver", "experiencer"], values="intensity")
         telling = rows[(rows.count(axis=1) >= TOLD_APART) & (rows.nunique(axis=1) >= VALUES)]
         most = max(most, int(telling.duplicated(keep=False).sum()))

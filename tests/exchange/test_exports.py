@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from runs import as_stored, in_parts
+from runs import as_stored, in_parts, read_exactly
 
 sys.path.insert(0, str(Path(__file__).parent))
 from given import ASKED, FORMULA, GIVEN, write_answers
@@ -179,10 +179,10 @@ def test_a_data_set_has_a_card_whose_head_is_true_of_its_files(there, audit, cap
             (each["name"], each["dtype"]) for each in features[name]
         ]
     same(pd.read_parquet("hf/data/ratings.parquet"), ratings()[WITHOUT_TEXTS])
-    gap, made = pd.read_parquet("hf/data/gap.parquet"), pd.read_csv("run/tables/gap.csv")
+    gap, made = pd.read_parquet("hf/data/gap.parquet"), read_exactly("run/tables/gap.csv")
     for name in ("delta", "se", "n_narratives"):
         np.testing.assert_array_equal(gap[name].to_numpy(float), made[name].to_numpy(float))
-    disparity, made = pd.read_parquet("hf/data/disparity.parquet"), pd.read_csv("run/tables/disparity.csv")
+    disparity, made = pd.read_parquet("hf/data/disparity.parquet"), read_exactly("run/tables/disparity.csv")
     assert disparity["group"].tolist() == made["group"].fillna("").tolist()
     np.testing.assert_array_equal(disparity["disparity"].to_numpy(float), made["disparity"].to_numpy(float))
     assert f"A row is a prompt that asks for a rating. {len(ratings())} rows." in page

@@ -15,7 +15,7 @@ import planted
 import pytest
 from gated import two_terms
 from indexed import changed, published, without_figures
-from runs import as_stored
+from runs import as_stored, read_exactly
 
 from audit.errors import StoreError
 from audit.extras.index.published import gap_rows_of_run, whole_row
@@ -43,12 +43,6 @@ def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         without_figures(patch)
         return {name: published(folder / name, case) for name, case in cases.items()}
-
-
-def _exactly(path):
-    """Read a table to the last digit, which pandas before 3 does only if told to, and from 3.1 warns of."""
-    told = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
-    return pd.read_csv(path, **told)
 
 
 def _without_one(case):
@@ -166,7 +160,7 @@ def test_of_the_committed_examples_too_which_fail_a_check(name):
 
 def test_numbers_are_the_published_ones_to_the_last_digit(runs):
     [row] = index_of(runs["gap"])
-    own = _exactly(runs["gap"] / "tables" / "verdicts.csv").iloc[0]
+    own = read_exactly(runs["gap"] / "tables" / "verdicts.csv").iloc[0]
     assert [row[name] for name in ("delta", "ci_low", "ci_high", "p")] == [
         own[name] for name in ("delta", "ci_low", "ci_high", "p")
     ]
@@ -263,7 +257,7 @@ def replies(tmp_path_factory):
 def test_measures_of_replies_have_their_unit_and_the_verdict_of_their_page(replies):
     rows = {row["outcome"]: row for row in index_of(replies)}
     titles = pd.read_csv(replies / "tables" / "measures.csv").set_index("measure")["title"]
-    table = _exactly(replies / "tables" / "verdicts.csv").query("dimension != 'all'")
+    table = read_exactly(replies / "tables" / "verdicts.csv").query("dimension != 'all'")
     assert [titles[name] for name in table["outcome"]] == list(rows)
     assert (rows["Length"]["unit"], rows["Length"]["scale"]) == ("words", "")
     page = (replies / "report.html").read_text("utf-8")
@@ -280,7 +274,7 @@ def test_measures_of_replies_have_their_unit_and_the_verdict_of_their_page(repli
 def test_measures_that_an_earlier_version_analysed_have_no_verdict(replies, tmp_path):
     run = copied(replies, tmp_path)
     (run / "tables" / "verdicts.csv").unlink()
-    gaps = _exactly(run / "tables" / "gap.csv").query("headline and scope == 'narratives'")
+    gaps = read_exactly(run / "tables" / "gap.csv").query("headline and scope == 'narratives'")
     rows = {row["outcome"]: row for row in index_of(run)}
     assert {row["verdict"] for row in rows.values()} == {"absent"}
     assert rows["Length"]["delta"] == gaps.set_index("outcome").loc["n_words", "delta"]

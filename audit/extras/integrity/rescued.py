@@ -60,7 +60,7 @@ def rescue(
         done.append("no rating is left to write")
         following.append(f"any tool can read the Parquet files in {folder.path}; the run itself has to be made again")
         return
-    wordings = kept["wording"].fillna(0).astype(int)
+    wordings = kept["wording"].astype("Int64").fillna(0).astype(int)
     variant = kept["variant"].astype(str)
     kept = kept.assign(
         rating=kept["intensity"], variant=variant.where(wordings == 0, variant + ", wording " + wordings.astype(str))
