@@ -45,6 +45,7 @@ def planned(overrides):
 def ask(engine, plan, asked, begun):
     """Return the answers as ``tables.MANIPULATED`` has them, their mean mass on numbers, and prompts a second."""
     from audit.tasks.intensity.checks import elicitation_of, manipulated_rows
+    from stimuli.manipulation import leaning
 
     scale = plan.grid.variant.scale
     elicitation = elicitation_of(plan.config, scale, plan.config.elicitation_method)
@@ -54,8 +55,9 @@ def ask(engine, plan, asked, begun):
     start = time.perf_counter()
     found = elicitation.elicit(engine, prompts)
     rate = len(prompts) / (time.perf_counter() - start)
+    answers = pd.DataFrame(manipulated_rows(asked, found))
     return (
-        pd.DataFrame(manipulated_rows(asked, found)),
+        answers.assign(leaning=answers["emotion"].map(leaning)),
         float(pd.Series([one.number_mass for one in found]).mean()),
         rate,
     )

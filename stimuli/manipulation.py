@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,7 +17,6 @@ from stimuli.prompts import PromptCell, PromptGrid
 OWN: Final = "own"
 WRONG: Final = "wrong"
 LEAST: Final = 60  # narratives asked about by default, at least: how often so few decide, see docs/statistics.md
-_OPPOSITE: Final = {"positive": "negative", "negative": "positive"}
 NOBODY: Final = Identity("a person", UNSPECIFIED, ())
 
 
@@ -39,8 +39,10 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NO
 
     Notes
     -----
-    Others are of the run's emotions, as long as there are such, so that the check is of what the run asks about. A
-    larger ``size`` adds narratives and changes no prompt of a smaller one.
+    Half of ``size`` narratives, at least, are pleasant and half unpleasant, as far as the source has them: else a model
+    that always rates pleasant emotions higher, whatever happened, would seem to follow. Others are of the run's
+    emotions, as long as there are such, so that the check is of what the run asks about. A larger ``size`` adds
+    narratives and changes no prompt of a smaller one.
 
     The wrong emotion is of the opposite valence: one of the run's own emotions, else one of the source's. Where there
     is none of that valence it is any other emotion, in the same order. A source of one emotion has none.
@@ -53,7 +55,7 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NO
     if any(each.situation for each in told):
         versions = {(each.situation, each.intensity): each for each in geneva20_versions()}
     perceiver = Identity(NO_PERSONA, NO_PERSONA, ())
-    for narrative in (*told, *_drawn(others, max(size - len(told), 0), first=own, seed=seed)):
+    for narrative in (*told, *_drawn(others, size, told=told, seed=seed)):
         shown = {OWN: narrative}
         if wrong := _wrong_emotion(narrative, (own, words), seed=seed):
             shown[WRONG] = replace(narrative, emotion=wrong, words=words[wrong])
@@ -65,19 +67,37 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NO
             yield Manipulated(cell, narrative.narrative_id, kind)
 
 
-def _drawn(others: Sequence[Narrative], size: int, *, first: Collection[str], seed: int) -> list[Narrative]:
-    """Draw narratives, those of some emotions first; of a larger draw a smaller one is the beginning."""
+def _drawn(others: Sequence[Narrative], size: int, *, told: Sequence[Narrative], seed: int) -> Iterator[Narrative]:
+    """Draw narratives beside those told: of a larger draw a smaller one is the beginning, see :func:`manipulated`."""
     rng = np.random.default_rng([seed, crc32(b"manipulation")])
+    first = {each.emotion for each in told}
     order = sorted(rng.permutation(len(others)).tolist(), key=lambda place: others[place].emotion not in first)
-    return [others[place] for place in order[:size]]
+    leanings = [leaning(each.emotion) for each in others]
+    counts = Counter(leaning(each.emotion) for each in told)
+    while order:
+        least = min((1, -1), key=counts.__getitem__)
+        there = counts.total() >= size
+        if there and counts[least] >= (size - counts[0]) // 2:
+            return
+        lacking = {least} if there else {least, 0}
+        place = next((each for each in order if leanings[each] in lacking), None if there else order[0])
+        if place is None:
+            return
+        order.remove(place)
+        counts[leanings[place]] += 1
+        yield others[place]
+
+
+def leaning(emotion: str) -> int:
+    """Return 1 for a pleasant emotion, −1 for an unpleasant one, and 0 for any other, or one that is not packaged."""
+    return {"positive": 1, "negative": -1}.get(emotion_valence().get(emotion, ""), 0)
 
 
 def _wrong_emotion(narrative: Narrative, among: Sequence[Collection[str]], *, seed: int) -> str:
     """Draw an emotion that the narrative does not tell of, see :func:`manipulated`; empty where there is none."""
-    valence = emotion_valence()
-    opposite = _OPPOSITE.get(valence.get(narrative.emotion, ""))
+    own = leaning(narrative.emotion)
     others = [sorted(set(each) - {narrative.emotion}) for each in among]
-    opposed = [[emotion for emotion in each if valence.get(emotion) == opposite] for each in others]
-    best = next(filter(None, [*(opposed if opposite else ()), *others]), None)
+    opposed = [[emotion for emotion in each if leaning(emotion) == -own] for each in others]
+    best = next(filter(None, [*(opposed if own else ()), *others]), None)
     rng = np.random.default_rng([seed, crc32(f"wrong emotion\n{narrative.narrative_id}".encode())])
     return str(rng.choice(best)) if best else ""

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from audit.statistics.estimates import EPSILON, GapEstimate, summarise_contrasts
+from audit.statistics.estimates import (
+    EPSILON,
+    GapEstimate,
+    summarise_contrasts,
+    with_spread,
+    without_interval,
+)
 from audit.statistics.planning import narratives_to_find
+from audit.statistics.ratings import FloatArray
 from audit.tables.ratings import (
     DOES_NOT_FOLLOW,
     FOLLOWS,
@@ -31,6 +38,10 @@ CHECKS: Final = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}
 RATED_SHARE: Final = 0.5  # below this share of narratives rated both times, these speak for too few
 ENOUGH: Final = 5.0  # standard errors of a response that leave no doubt that ratings follow the story
 SHOWN: Final = 2.0  # standard errors below which a response may well be none
+ONE_KIND: Final = (
+    "all narratives are pleasant, or all unpleasant, and all wrong emotions the opposite: a model that rates one kind "
+    "of emotion higher whatever happened would look the same"
+)
 _NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
@@ -50,6 +61,9 @@ def manipulation_rows(
     answers: pd.DataFrame, *, length: float, least_response: float, confidence: float, power: float
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of ``MANIPULATION``: for each check that was asked, a paired t-test over narratives.
+
+    ``answers`` has the columns of ``MANIPULATED``; where it has ``leaning``, too (1 where a pleasant emotion was asked
+    about, −1 where an unpleasant one, else 0), a preference for words of one kind is removed, see :func:`_adjusted`.
 
     ``length`` is that of the scale, in points: no interval reaches further. ``least_response`` is a share of the scale:
     a smaller response is as good as none. ``power`` is the chance that ``n_needed`` is for.
@@ -91,6 +105,8 @@ def manipulation_rows(
         differences = (pairs[higher] - pairs[lower]).to_numpy()
         rounding = 4 * EPSILON * float(np.abs(pairs.to_numpy()).max())
         found = summarise_contrasts(differences, rounding=rounding, confidence=confidence, n_answers=2 * len(pairs))
+        leaning = _leaning(rated, pairs.index, higher, lower)
+        found, weights = _adjusted(found, leaning, confidence=confidence)
         answer, n_needed, note = _answer(found, n_asked, confidence=confidence, least=least, power=power)
         row |= {name: getattr(found, name) for name in _NUMBERS}
         row |= {name: float(np.clip(getattr(found, name), -length, length)) for name in ("ci_low", "ci_high")}
@@ -98,12 +114,46 @@ def manipulation_rows(
             "answer": answer,
             "passed": PASSED[answer],
             "n_needed": n_needed,
-            "mean_higher": float(pairs[higher].mean()),
-            "mean_lower": float(pairs[lower].mean()),
+            "mean_higher": float(weights @ pairs[higher]),
+            "mean_lower": float(weights @ pairs[lower]),
             "difference": found.delta,
             "share_higher": float((differences > rounding).mean()),
             "note": note,
         }
+
+
+def _leaning(rated: pd.DataFrame, narratives: pd.Index, higher: str, lower: str) -> FloatArray:
+    """Return by how much each narrative's first emotion is more pleasant than its second: 1, −1, or 0 if alike."""
+    if "leaning" not in rated:
+        return np.zeros(len(narratives))
+    wide = rated.pivot(index="narrative_id", columns="kind", values="leaning").loc[narratives]
+    halves: FloatArray = (wide[higher] - wide[lower]).to_numpy(dtype=np.float64) / 2
+    return halves
+
+
+def _adjusted(found: GapEstimate, leaning: FloatArray, *, confidence: float) -> tuple[GapEstimate, FloatArray]:
+    """Return the mean difference without a preference for pleasant words, and the weight of each narrative in it.
+
+    The differences are d_i = response + preference · leaning_i + error: by least squares, the response is the
+    intercept, with n − 2 degrees of freedom. A model that rates pleasant emotions higher whatever happened has a
+    response of 0. Where every narrative leans the same way, both look the same: then there is no interval.
+    """
+    n = leaning.size
+    alike = np.full(n, 1 / n)
+    if not leaning.any():
+        return found, alike
+    centred = leaning - leaning.mean()
+    spread = float(centred @ centred)
+    if not spread:
+        return without_interval(found, ONE_KIND), alike
+    weights = alike - centred * leaning.mean() / spread
+    values = found.by_narrative
+    preference = float(centred @ values) / spread
+    residuals = values - values.mean() - preference * centred
+    variance = float(residuals @ residuals) / (n - 2) if n > 2 else 0.0
+    se = (variance * float(weights @ weights)) ** 0.5 if np.ptp(residuals) > 2 * found.rounding else 0.0
+    adjusted = replace(found, delta=float(weights @ values), not_estimable="")
+    return with_spread(adjusted, se=se, df=n - 2.0, n_informative=n, confidence=confidence), weights
 
 
 def _answer(
@@ -114,7 +164,7 @@ def _answer(
     enough = fewest(confidence)
     if n < RATED_SHARE * n_asked:
         return NOT_SHOWN, math.nan, "fewer than half of the narratives were rated both times"
-    if n >= enough:
+    if n >= enough and note != ONE_KIND:
         low, high = (found.ci_low, found.ci_high) if math.isfinite(found.se) else (found.delta, found.delta)
         if low > least:
             return FOLLOWS, math.nan, note

@@ -195,7 +195,10 @@ MANIPULATION: Final = Table(
         "n_pairs": count("of these rated both times"),
         "mean_higher": points("mean rating of the own emotion, or of the strong version, in points"),
         "mean_lower": points("mean rating of the wrong emotion, or of the mild version, in points"),
-        "difference": points("mean_higher minus mean_lower, paired by narrative, in points"),
+        "difference": points(
+            "mean_higher minus mean_lower, paired by narrative, in points; in the check of emotions, both means are "
+            "without a preference for pleasant or unpleasant words"
+        ),
         "se": points("standard error of difference, in points"),
         "df": DF,
         "ci_low": points("lower end of its confidence interval, in points", lengths=1),

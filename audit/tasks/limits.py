@@ -29,6 +29,7 @@ from audit.statistics.remarks import (
 from audit.statistics.scale_ends import END_SHARE
 from audit.statistics.verdict import Limits, Verdict
 from audit.tables.ratings import ASKED_AGAIN, ELICITATION_SAMPLE
+from stimuli.manipulation import leaning
 
 READ: Final = ("gap", "cells", "outcomes", "missing", "sensitivity", "controls", "variances")
 """Tables from which limits of single gaps are read."""
@@ -72,7 +73,7 @@ def manipulation_rows_of_run(
     settings, scale = manifest.statistics, manifest.scale
     return list(
         manipulation_rows(
-            answers,
+            answers.assign(leaning=answers["emotion"].astype(str).map(leaning)),
             length=scale.high - scale.low,
             least_response=settings.least_response,
             confidence=settings.confidence if confidence is None else confidence,

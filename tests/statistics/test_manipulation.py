@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
@@ -47,6 +48,52 @@ def shifted(mean, se, n):
     spread = (spread - spread.mean()) / spread.std(ddof=1)
     wrong = np.full(n, 40.0)
     return answers(own=wrong + mean + se * n**0.5 * spread, wrong=wrong)
+
+
+def leaning_answers(*, n_pleasant, n_unpleasant, response, preference, sd=5.0):
+    """Answers of a model with a response, which rates pleasant emotions higher than unpleasant ones by a preference."""
+    rng = np.random.default_rng(1)
+    pleasant = np.repeat([1.0, -1.0], [n_pleasant, n_unpleasant])
+    own = 50 + response / 2 + preference / 2 * pleasant + rng.normal(0, sd, pleasant.size)
+    wrong = 50 - response / 2 - preference / 2 * pleasant + rng.normal(0, sd, pleasant.size)
+    return answers(own=own, wrong=wrong).assign(leaning=np.concatenate([pleasant, -pleasant])), pleasant, own - wrong
+
+
+@pytest.mark.parametrize("shares", [(30, 30), (45, 15), (5, 55)])
+def test_a_preference_for_pleasant_words_is_no_response(shares):
+    """The oracle is least squares of statsmodels."""
+    table, pleasant, differences = leaning_answers(
+        n_pleasant=shares[0], n_unpleasant=shares[1], response=0, preference=30
+    )
+    found = rows_of(table)["emotion"]
+    fit = sm.OLS(differences, sm.add_constant(pleasant)).fit()
+    low, high = fit.conf_int()[0]
+    assert found["difference"] == pytest.approx(fit.params[0], abs=1e-9)
+    assert (found["se"], found["df"]) == (pytest.approx(fit.bse[0], rel=1e-9), fit.df_resid)
+    assert (found["ci_low"], found["ci_high"]) == (pytest.approx(low, rel=1e-9), pytest.approx(high, rel=1e-9))
+    assert found["mean_higher"] - found["mean_lower"] == pytest.approx(found["difference"], abs=1e-9)
+    assert found["answer"] != "follows"
+    assert shares == (30, 30) or abs(differences.mean()) > 10  # what would count without the preference
+    follows, _, _ = leaning_answers(n_pleasant=shares[0], n_unpleasant=shares[1], response=20, preference=30)
+    assert rows_of(follows)["emotion"]["answer"] == "follows"
+
+
+def test_where_all_narratives_lean_one_way_a_preference_and_a_response_look_the_same():
+    table, _, _ = leaning_answers(n_pleasant=60, n_unpleasant=0, response=0, preference=30)
+    found = rows_of(table)["emotion"]
+    assert (found["answer"], found["difference"] > 25, found["n_needed"]) == (
+        "not_shown",
+        True,
+        pytest.approx(np.nan, nan_ok=True),
+    )
+    assert "pleasant" in found["note"]
+
+
+def test_a_preference_without_any_noise_leaves_nothing():
+    table, _, _ = leaning_answers(n_pleasant=20, n_unpleasant=40, response=0, preference=30, sd=0)
+    assert rows_of(table)["emotion"]["answer"] == "does_not_follow"
+    table, _, _ = leaning_answers(n_pleasant=20, n_unpleasant=40, response=8, preference=30, sd=0)
+    assert rows_of(table)["emotion"]["answer"] == "follows"
 
 
 def test_a_check_is_a_paired_t_test_over_narratives_rated_both_times():

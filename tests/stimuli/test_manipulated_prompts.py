@@ -1,8 +1,11 @@
+from collections import Counter
 from dataclasses import replace
+
+import pytest
 
 from stimuli.identities import load_dimensions
 from stimuli.languages import load_language
-from stimuli.manipulation import manipulated
+from stimuli.manipulation import leaning, manipulated
 from stimuli.narratives import emotion_valence, load_narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 
@@ -22,7 +25,10 @@ def grid(source="geneva", **options):
 
 def test_prompts_have_no_identity_and_a_wrong_emotion_is_of_the_opposite_valence():
     asked = list(manipulated(grid(situations_per_emotion=2), size=24, seed=3))
-    assert [each.kind for each in asked] == ["own", "wrong"] * 24
+    assert [each.kind for each in asked] == [
+        "own",
+        "wrong",
+    ] * 27  # eight told are pleasant: three more make eleven of 22
     valence = emotion_valence()
     for own, wrong in zip(asked[::2], asked[1::2], strict=True):
         prompts = [
@@ -73,11 +79,24 @@ def test_others_are_of_the_runs_emotions_as_long_as_there_are_such():
     asked = list(manipulated(told, size=60, seed=0))
     assert {each.cell.narrative.emotion for each in asked} == {"sad", "happy"}
     alone = list(manipulated(grid(emotions=["sad"], situations_per_emotion=3), size=60, seed=0))
-    told = [each.cell.narrative.emotion for each in alone if each.kind == "own"]
-    assert (len(told), told[:34]) == (60, ["sad"] * 34)
-    assert "sad" not in told[34:]
-    wrong = {each.cell.narrative.emotion for each in alone[:68] if each.kind == "wrong"}
-    assert {emotion_valence()[emotion] for emotion in wrong} == {"positive"}
+    unpleasant = [each.cell.narrative.emotion for each in alone if each.kind == "own"]
+    assert {each for each in unpleasant if leaning(each) < 0} == {"sad"}
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ({"situations_per_emotion": 1}, 60),
+        ({"emotions": ["sad"], "situations_per_emotion": 3}, 60),
+        ({"emotions": ["sad", "tense", "worried"]}, 60),  # 102 told, all of them unpleasant: the others are pleasant
+        ({"source": "geneva20", "emotions": ["joy"]}, 24),
+    ],
+)
+def test_as_many_pleasant_as_unpleasant_emotions_are_asked_where_the_run_has_few_of_one_kind(options, size):
+    asked = [each for each in manipulated(grid(**options), size=size, seed=0) if each.kind == "own"]
+    counts = Counter(leaning(each.cell.narrative.emotion) for each in asked)
+    assert min(counts[1], counts[-1]) >= (size - counts[0]) // 2
+    assert len({each.narrative_id for each in asked}) == len(asked)
 
 
 def test_narratives_that_the_prompt_cannot_show_are_no_others():
