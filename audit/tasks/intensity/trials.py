@@ -31,7 +31,7 @@ from audit.statistics.manipulation import SHOWN, best_way, in_standard_errors, w
 from audit.tables.ratings import TRIAL_ANSWERS, ElicitedRating
 from audit.tasks.intensity.checks import elicitation_of, manipulated_rows
 from stimuli.languages import ENGLISH
-from stimuli.manipulation import OWN, WRONG, Manipulated, manipulated
+from stimuli.manipulation import OWN, WRONG, Manipulated, leaning, manipulated
 from stimuli.narratives import Narrative, emotion_valence, load_narratives
 from stimuli.prompts import Prompt, PromptGrid, Question
 from stimuli.strategies import strategy_values
@@ -197,6 +197,7 @@ def _try(
                     for row, each in zip(manipulated_rows(asked, found), found, strict=True)
                 ]
             table = pd.DataFrame(answers, columns=list(TRIAL_ANSWERS))
+            table["leaning"] = table["emotion"].map(leaning)
             row = way_row(table, n_asked=len(asked) // 2, min_number_mass=statistics.min_number_mass, why_not=why_not)
             yield {"method": way.method, "begun": way.begun, "chosen": False, **row}, answers
 
