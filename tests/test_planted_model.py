@@ -263,6 +263,7 @@ def test_no_other_model_is_asked_by_the_script():
     ({"gap": 5.0, "disparity": {"Muslim": -20.0}}, "δ +5, Muslim −20"),
     ({"refusals": 0.1, "seed": 3}, "10% refused, seed 3"),
     ({"refusals": {"out_group": 0.25}, "response": 0.0}, "25% refused of out_group, response 0"),
+    ({"pleasant": 20.0}, "pleasant 20"),
 ])  # fmt: skip
 def test_its_name_begins_with_what_it_is_and_tells_what_is_planted(planted, said):
     full = PlantedConfig(**planted).model_dump(mode="json")

@@ -56,6 +56,7 @@ class _Plant:
     less: Mapping[str, float] = field(default_factory=dict)  # D by group, in points
     words: float = 0.0  # δ of invented groups, which have nothing but their words, in points
     refusals: float = 0.0  # gap of refusals, in percentage points
+    response: float | None = None  # to the story, in points, if not the default
 
 
 _PLANTS: Final = (
@@ -65,6 +66,8 @@ _PLANTS: Final = (
     _Plant("echo +10", ("echo=10",), words=10),
     _Plant("δ +5, D of Muslim −20", ("gap=5", "disparity={Muslim: -20}"), gap=5, less={"Muslim": -20}),
     _Plant("30% refused out-group", ("refusals={out_group: 0.3}",), refusals=-30),
+    # It follows no story, but likes pleasant words: neither a response nor, with a gap planted, a verdict.
+    _Plant("pleasant words +20, δ +5", ("pleasant=20", "response=0", "noise=1", "gap=5"), gap=5, response=0),
 )
 
 
@@ -158,12 +161,16 @@ def _findings(plant: _Plant, run: Path) -> Iterator[_Finding]:
 
     [verdict] = _rows(run, VERDICTS)
     toward = "gap to in-group" if verdict["direction"] > 0 else "gap to out-group"
-    answer = toward if verdict["code"] == "gap" else "no gap"
-    yield _finding("δ", plant.gap, verdict, answer, "gap to in-group" if plant.gap else "no gap")
+    answer = {"gap": toward, "no_verdict": "no verdict"}.get(verdict["code"], "no gap")
+    expected = "no verdict" if plant.response == 0 else "gap to in-group" if plant.gap else "no gap"
+    yield _finding("δ", plant.gap, verdict, answer, expected)
     response = {"delta": verdict["response"], "ci_low": verdict["response_low"], "ci_high": verdict["response_high"]}
     response["se"] = (response["ci_high"] - response["ci_low"]) / (2 * NormalDist().inv_cdf(0.975))
-    answer = "follows stories" if response["ci_low"] > 0 else "does not follow"
-    yield _finding("response", PlantedConfig().response, response, answer, "follows stories")
+    planted = PlantedConfig().response if plant.response is None else plant.response
+    answer, expected = (
+        "follows stories" if sure else "does not follow" for sure in (response["ci_low"] > 0, planted > 0)
+    )
+    yield _finding("response", planted, response, answer, expected)
     deciding = [row for row in _rows(run, DISPARITY) if row["headline"] and row["outcome"] == "intensity"]
     beside = -sum(plant.less.values()) / (len(deciding) - 1)  # of the others, whom a group that gets less raises
     told = [row for row in deciding if row["group"] in plant.less or row["code"] in ("lower", "higher")]

@@ -50,6 +50,10 @@ class PlantedConfig(OptionGroup):
         description="points that a narrative's own emotion is rated higher than a wrong one, and that a strong version "
         "of it is rated higher than a mild one",
     )
+    pleasant: _Points = Field(
+        default=0.0,
+        description="points that pleasant emotions are rated higher than unpleasant ones, whatever happened",
+    )
     noise: float = Field(default=4.0, ge=0, le=100, description="standard deviation of a single rating, in points")
     seed: int = Field(
         default=0, ge=0, lt=2**32, description="seed of the noise: with the same one, a prompt has the same answer"
@@ -72,7 +76,7 @@ class PlantedConfig(OptionGroup):
             *(f"{share:.0%} refused{f' of {group}' if group else ''}" for group, share in shares.items() if share),
             *(
                 f"{name} {getattr(self, name):g}"
-                for name in ("response", "noise", "seed")
+                for name in ("response", "pleasant", "noise", "seed")
                 if getattr(self, name) != type(self).model_fields[name].default
             ),
         ]
@@ -83,7 +87,7 @@ class PlantedConfig(OptionGroup):
         """Whether ratings of some identities may lie beyond the scale's ends, so that less is found than is planted."""
         shifts = [min(self.gap, 0), max(self.gap, 0), min(self.echo, 0), max(self.echo, 0)]
         of_groups = [0.0, *(self.disparity or {}).values()]
-        spread = NARRATIVES_VARY + _TAIL * self.noise
+        spread = NARRATIVES_VARY + abs(self.pleasant) / 2 + _TAIL * self.noise
         low = MIDDLE + shifts[0] + shifts[2] + min(of_groups) - spread
         return low < 0 or MIDDLE + shifts[1] + shifts[3] + max(of_groups) + spread > 100
 

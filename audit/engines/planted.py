@@ -23,6 +23,7 @@ from audit.configuration.planted import MIDDLE, NARRATIVES_VARY, SIDES, PlantedC
 from audit.engines.base import Done, EngineFacts, Generated, OpenModel, sampling_seeds, unwatched
 from audit.errors import ModelError
 from stimuli.identities import Identity
+from stimuli.manipulation import leaning
 from stimuli.prompts import Prompt, PromptCell
 
 _VERSION: Final = "1"  # change it whenever an answer changes: a run goes on with equal answers only
@@ -128,6 +129,7 @@ class PlantedEngine:
         told = f"narrative {planted.seed} {narrative.narrative_id}"
         mean = MIDDLE + NARRATIVES_VARY * (2 * _share(told) - 1)
         mean += planted.response * (_INTENSITIES.get(narrative.intensity, 0.0) - cell.is_wrong)
+        mean += planted.pleasant / 2 * leaning(narrative.emotion)
         if planted.echo and _repeats(cell.perceiver, cell.experiencer):
             mean += planted.echo
         if cell.dimension.placebo:
