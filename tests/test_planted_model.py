@@ -22,7 +22,7 @@ from audit.engines.open import open_model
 from audit.engines.planted import PlantedEngine
 from audit.errors import ConfigError, ModelError
 from audit.runs.manifest import Manifest
-from stimuli.manipulation import manipulated
+from stimuli.manipulation import leaning, manipulated
 from stimuli.prompts import Question
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -121,6 +121,17 @@ def test_the_echo_is_of_words_alone_and_of_invented_groups_too(grid):
     other_words = table["own"] & (table["perceiver"] != table["experiencer"])
     assert set(more[other_words & ~table["invented"]]) == {0}  # the two terms of a religion share no word
     assert table[table["invented"] & (table["perceiver"] == table["experiencer"])].shape[0] > 0
+
+
+def test_pleasant_emotions_are_rated_higher_whatever_happened(grid):
+    asked = list(manipulated(grid, size=20, seed=0))
+    engine = PlantedEngine(PlantedConfig(response=0, pleasant=20, **QUIET))
+    prompts = list(prompts_of(grid, [each.cell for each in asked]))
+    ratings = [int(written.text) for written in engine.write(prompts, max_tokens=9)]
+    of_kind = {kind: [] for kind in (1, 0, -1)}
+    for each, rating in zip(asked, ratings, strict=True):
+        of_kind[leaning(each.cell.narrative.emotion)].append(rating)
+    assert np.mean(of_kind[1]) - np.mean(of_kind[-1]) == pytest.approx(20, abs=1)
 
 
 def test_the_response_tells_a_wrong_emotion_from_the_own_and_strong_from_mild(grid):
@@ -298,7 +309,8 @@ def runs(tmp_path_factory, audit_in):
     return folder
 
 
-def test_a_model_without_a_response_to_the_story_gets_no_verdict(tmp_path, audit_in, monkeypatch):
+@pytest.mark.parametrize("more", [(), ("model.planted.pleasant=20",)], ids=["nothing", "pleasant words"])
+def test_a_model_without_a_response_to_the_story_gets_no_verdict(tmp_path, audit_in, monkeypatch, more):
     monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
     words = [
         "run",
@@ -307,6 +319,7 @@ def test_a_model_without_a_response_to_the_story_gets_no_verdict(tmp_path, audit
         "elicitation.manipulation=60",
         "model.planted.response=0",
         "model.planted.noise=1",
+        *more,
         GAP,
         "run_dir=run",
     ]
