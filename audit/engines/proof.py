@@ -120,6 +120,6 @@ def _unfit(opened: OpenModel, model: ModelConfig, fault: str) -> ModelError:
         "vllm": "use engine=transformers, or another version of vLLM",
     }.get(facts.name, "serve it with another version or number format")
     return ModelError(
-        f"model {model.name}: {facts.name} {facts.version} on {facts.device} {fault}, so its answers would not be about "
-        f"the prompts; {remedy}"
+        f"model {model.name}: {facts.name} {facts.version} on {facts.device} {fault}, so its answers would not be "
+        f"about the prompts; {remedy}"
     )
