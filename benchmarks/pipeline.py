@@ -105,9 +105,8 @@ def open_at_once(model, engine, *, seed, writes=True):
     from audit.engines.base import OpenModel
     from audit.engines.chat import ChatTokenizer
     from audit.engines.local import LocalModel
-    from audit.engines.resolve import resolve_model, set_environment
+    from audit.engines.resolve import resolve_model
 
-    set_environment()
     files = resolve_model(model)
     tokenizer = ChatTokenizer.load(str(files.folder), name=model.name, trust_remote_code=False)
     return OpenModel(AtOnce(tokenizer), LocalModel(files, {}))

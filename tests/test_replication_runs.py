@@ -182,10 +182,12 @@ def test_both_engines_feed_the_same_tokens(added, tiny_model, tiny_config, monke
     from audit.engines.transformers import TransformersEngine
     from audit.engines.vllm import VllmEngine
 
-    cache = SimpleNamespace(num_gpu_blocks=1, block_size=32)
+    cache = SimpleNamespace(kv_cache_size_tokens=32)
     library = ModuleType("vllm")
-    library.__version__ = "0"
+    library.__version__, library.__version_tuple__ = "0", (0,)
+    library.SamplingParams = dict
     library.LLM = lambda **_: SimpleNamespace(
+        generate=lambda *_, **__: [],
         get_tokenizer=lambda: AutoTokenizer.from_pretrained(tiny_model),
         llm_engine=SimpleNamespace(
             vllm_config=SimpleNamespace(cache_config=cache), model_config=SimpleNamespace(dtype="torch.float32")
@@ -195,8 +197,7 @@ def test_both_engines_feed_the_same_tokens(added, tiny_model, tiny_config, monke
     platforms.current_platform = SimpleNamespace(is_cpu=lambda: True)
     monkeypatch.setitem(sys.modules, "vllm", library)
     monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)
-    for name in ("VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_LOGGING_LEVEL", "VLLM_NO_USAGE_STATS"):
-        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     model, engine = tiny_config(tiny_model)
     engine = engine.model_copy(update={"add_special_tokens": added})
     files = resolve_model(model)

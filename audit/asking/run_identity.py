@@ -237,6 +237,7 @@ def describe_run(
         },
         "engine": asdict(facts),
         "engine_why": model.why,
+        **({"engine_checked": model.checked} if model.checked else {}),
         **plan.described(),
         **_describe_language(config),
         "stimuli": _describe_narratives(grid.narratives),

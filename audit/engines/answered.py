@@ -1,8 +1,8 @@
 """An engine for answers that another stack collected: a file with a line or row for each prompt id.
 
-A line has an ``id`` or ``custom_id`` and the model's text under one of the names in :data:`TEXTS`, or it is a line of a
-batch's output, whose ``response`` has a chat completion as its ``body``. Logs of Inspect are read too; their sample ids
-are prompt ids. Nothing is guessed: anything unclear ends in one line that says where it is.
+A line has an id and the model's text under one of the names in :data:`TEXTS`, or it is a line of a batch's output in
+the form of OpenAI (chat completions or responses), Anthropic or Gemini, or an answer of Ollama's. Logs of Inspect are
+read too; their sample ids are prompt ids. Nothing is guessed: anything unclear ends in one line that says where it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from audit.configuration.schema import fingerprint
 from audit.engines.base import Done, EngineFacts, Generated, OpenModel, storable, unwatched
-from audit.engines.endings import SIGNS, ending_of
+from audit.engines.endings import SIGNS, ending_of, letters_of
 from audit.engines.inspect_log import InspectLog, is_inspect_log, read_inspect_log
 from audit.errors import ConfigError, ModelError, StoreError
 from stimuli.chat_parts import cell_text, has_refused, joined_parts
@@ -28,7 +28,10 @@ from stimuli.table_files import SUFFIXES, MalformedRowError
 from stimuli.tables import open_table
 
 TEXTS: Final = ("text", "response", "output", "completion", "content", "answer")  # names of the model's text in a line
-_IDS: Final = ("custom_id", "id")
+_WHOLE: Final = ("result", "message")  # names of a whole answer in a line without a text: Anthropic, Ollama
+_IDS: Final = ("custom_id", "id")  # in a table
+_LINE_IDS: Final = (*_IDS, "key")  # in a line; "key" is Gemini's
+_WITHOUT: Final = frozenset({"errored", "canceled", "expired"})  # Anthropic's results without an answer
 _TABLES: Final = SUFFIXES - {".jsonl", ".ndjson"}
 """Suffixes of tables. JSON lines are read separately, since they may have whole completions."""
 _LARGEST_LOG: Final = 4 * LARGEST_TABLE  # bytes of an unpacked log, which repeats every prompt
@@ -206,7 +209,7 @@ def _object(raw: bytes, where: str) -> dict[str, Any]:
 
 def _id(line: Mapping[str, Any], where: str) -> str:
     # A batch's line has an id of its own; ours is custom_id.
-    named = next((line[name] for name in _IDS if name in line), None)
+    named = next((line[name] for name in _LINE_IDS if name in line), None)
     if not isinstance(named, str):
         raise ConfigError(f"{where} has no id; give each answer the id of its prompt: {_FORM}")
     return named
@@ -228,7 +231,7 @@ def _place(named: str, where: str, *, export: str, n_prompts: int) -> int:
 
 def _text(line: Mapping[str, Any], where: str) -> Generated | None:
     """Return the model's text; None if the line says that there is no answer."""
-    named = [name for name in TEXTS if name in line]
+    named = [name for name in TEXTS if name in line] or [name for name in _WHOLE if isinstance(line.get(name), dict)]
     if len(named) > 1:
         raise ConfigError(f"{where} has {' and '.join(named)}; keep only the one with the model's text")
     if not named:
@@ -245,7 +248,7 @@ def _text(line: Mapping[str, Any], where: str) -> Generated | None:
     if not isinstance(given, dict):
         raise ConfigError(f"{where}: {named[0]} is {_kind(given)}, but must be text or a chat completion")
     status = given.get("status_code", 200)
-    if line.get("error") or (isinstance(status, int) and status >= 400):
+    if line.get("error") or (isinstance(status, int) and status >= 400) or given.get("type") in _WITHOUT:
         return None
     return _ended(_completion(given.get("body", given), f"{where}: {named[0]}"), line, where)
 
@@ -262,13 +265,10 @@ def _ended(written: Generated, told: Mapping[str, Any], where: str) -> Generated
 
 
 def _completion(body: Any, where: str) -> Generated:
-    """Return the text of a chat completion."""
+    """Return the text of a chat completion, or of another provider's whole answer."""
     choices = body.get("choices") if isinstance(body, dict) else None
-    if isinstance(body, dict) and choices is None:
-        # Other providers put a message's parts here, without choices.
-        for name in ("content", "output"):
-            if isinstance(body.get(name), list) and body[name]:
-                return _of_parts(body[name], f"{where}.{name}")
+    if isinstance(body, dict) and choices is None and (written := _of_provider(body, where)) is not None:
+        return written
     if not (isinstance(choices, list) and choices):
         raise ConfigError(f"{where} is not a chat completion (it has no choices); give only the model's text: {_FORM}")
     if len(choices) > 1:
@@ -285,6 +285,32 @@ def _completion(body: Any, where: str) -> Generated:
         # No text: reasoning used all tokens, or the answer is a tool call.
         text = declined if isinstance(declined, str) else ""
     return Generated(storable(text), 0, None, None, bool(declined))
+
+
+def _of_provider(body: Mapping[str, Any], where: str) -> Generated | None:
+    """Return the text of an answer without choices; None if it is in no known form."""
+    feedback = body.get("promptFeedback")
+    if isinstance(body.get("candidates"), list) or (isinstance(feedback, dict) and feedback.get("blockReason")):
+        candidates = body.get("candidates") or [{}]  # Gemini: without any, the prompt was blocked
+        if len(candidates) > 1:
+            raise ConfigError(
+                f"{where} has {len(candidates)} candidates, but a run has one answer per prompt; ask for one"
+            )
+        content = candidates[0].get("content") if isinstance(candidates[0], dict) else None
+        parts = content.get("parts") if isinstance(content, dict) else None
+        return replace(_of_parts(parts or [], f"{where}.candidates"), refused=not body.get("candidates"))
+    if isinstance(body.get("message"), dict):  # Ollama's answer, Anthropic's result
+        return _of_provider(body["message"], f"{where}.message")
+    for name in ("content", "output"):
+        value = body.get(name)
+        if isinstance(value, list) and (value or letters_of(str(body.get("type", body.get("object")))) in _ANSWERS):
+            return _of_parts(value, f"{where}.{name}")
+        if isinstance(value, str) and "role" in body:
+            return Generated(storable(value), 0, None)
+    return None
+
+
+_ANSWERS: Final = frozenset({"message", "response"})  # what Anthropic and OpenAI call an answer, which may be empty
 
 
 def _of_parts(parts: list[Any], where: str) -> Generated:

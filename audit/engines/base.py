@@ -243,20 +243,22 @@ class Known:
     facts: EngineFacts
     source: ModelSource
     why: str
+    checked: str = ""
 
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A loaded model; ``why`` says in words why it has this engine and number format."""
+    """A loaded model; ``why`` says in words why it has this engine and number format, ``checked`` what it proved."""
 
     engine: Engine
     source: ModelSource
     why: str = ""
+    checked: str = ""  # see audit.engines.proof
 
     @property
     def known(self) -> Known:
         """What the manifest needs; valid after the model is closed."""
-        return Known(self.engine.facts, self.source, self.why)
+        return Known(self.engine.facts, self.source, self.why, self.checked)
 
 
 def token_reader(engine: Engine, *, remedy: str) -> TokenReader:

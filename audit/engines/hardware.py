@@ -16,10 +16,8 @@ def torch_sees() -> tuple[str, int, list[str]]:
 
 
 def has_gpu() -> bool:
-    """Whether torch can compute on a GPU of this machine."""
-    import torch
-
-    return bool(torch.cuda.is_available())
+    """Whether torch sees a GPU of NVIDIA's or AMD's on this machine, without initialising any."""
+    return count_gpus() > 0
 
 
 def count_gpus() -> int:

@@ -23,6 +23,7 @@ class TokenEngine(ABC):
 
     tokenizer: ChatTokenizer
     max_model_len: int  # most tokens of prompt and response together
+    notes: tuple[str, ...] = ()  # what to say of how the model was loaded
 
     @abstractmethod
     def generate(
@@ -94,6 +95,11 @@ class LoadedEngine(Engine, Protocol):
     """An engine with a loaded local model and its tokenizer."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What to say of how the model was loaded."""
+        ...
+
+    @property
     def tokenizer(self) -> ChatTokenizer:
         """The model's tokenizer and chat template."""
         ...
@@ -141,6 +147,7 @@ def open_local(
     form = choose_format(model.dtype, device=device, folder=files.folder)
     engine = make(model.model_copy(update={"dtype": form.dtype}), config, files, seed)
     chat = engine.tokenizer
-    said = "; ".join(filter(None, (why, f"{engine.facts.dtype}: {form.why}", files.made_of, chat.say_chat())))
+    form_said = f"{engine.facts.dtype}: {form.why}"
+    said = "; ".join(filter(None, (why, form_said, *engine.notes, files.made_of, chat.say_chat())))
     source = LocalModel(files, file_hashes(files.folder), chat.chat, chat.chat_identity)
     return OpenModel(engine, source, said)

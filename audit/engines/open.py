@@ -10,7 +10,7 @@ from audit.configuration.engine import EngineConfig
 from audit.configuration.model import ModelConfig
 from audit.engines import hardware
 from audit.engines.base import Keeps, OpenModel
-from audit.engines.resolve import set_environment
+from audit.engines.proof import prove
 from audit.errors import ModelError
 from stimuli.errors import suggest
 
@@ -111,7 +111,11 @@ def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int, writes: b
             return _kept[1]
         _kept[1].engine.close()
         _kept = None
-    set_environment()
     loaded = ENGINES[choice.name]()(model, engine, seed=seed, why=f"{choice.name}: {choice.why}")
+    try:
+        loaded = prove(loaded, model)
+    except BaseException:
+        loaded.engine.close()
+        raise
     _kept = (key, loaded)
     return loaded

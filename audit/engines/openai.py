@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, Final, TypeVar
@@ -56,6 +56,17 @@ _Read = TypeVar("_Read")
 TOP: Final = (20, 5)  # number of likeliest tokens to request: OpenAI's maximum first, then what other servers allow
 READ_TOGETHER: Final = 128  # prompts read together, so that vLLM still caches them when their next question comes
 SEQUENCES: Final = 32  # sequences per request
+_PLAIN: Final[Json] = {
+    "top_p": 1.0,
+    "top_k": -1,
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}
+"""Sampling from the model's own distribution. Servers take what is not sent from the model's generation_config.json."""
+_OWN: Final = ("top_k", "min_p", "repetition_penalty")  # settings that OpenAI's interface does not have
+_OPTIONAL: Final = ("temperature", "seed", *_PLAIN)  # settings to leave out if a server refuses them
 _BEGINS: Final[tuple[Json, ...]] = (
     {"message": {}, "settings": {"continue_final_message": True, "add_generation_prompt": False}},
     {"message": {}, "settings": {}},
@@ -81,6 +92,7 @@ class ServedModel:
     stated: str  # the server's own name for the model, often with a version date
     root: str  # what the server says the model was made from; empty if it does not say
     fingerprints: list[str]  # the distinct states that the server reported, oldest first
+    refused: list[str] = field(default_factory=list)  # settings that it does not take
     tokenizer: _RemoteTokenizer | None = None  # None unless the server shows how its chat template renders messages
 
     @property
@@ -91,7 +103,8 @@ class ServedModel:
     def facts(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""
         chat = self.tokenizer.chat if self.tokenizer is not None else {}
-        return {"files": {}, "server": self._server, **({"chat": chat} if chat else {})}
+        refused = {"settings_refused": self.refused} if self.refused else {}
+        return {"files": {}, "server": self._server | refused, **({"chat": chat} if chat else {})}
 
     @property
     def _server(self) -> dict[str, str]:
@@ -141,7 +154,8 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
     chat.probe()
     chat.shows_prompts = listed.get("owned_by") == "llamacpp"
     root = str(listed.get("root") or "")
-    source = ServedModel(server.base_url, chat.stated, "" if root == chat.stated else root, chat.fingerprints)
+    root = "" if root == chat.stated else root
+    source = ServedModel(server.base_url, chat.stated, root, chat.fingerprints, chat.refused)
     if batch and by_tokens:
         raise ModelError(f"engine.batch=true: {server.base_url} is vLLM, which has no batches; leave it out")
     if batch:
@@ -153,7 +167,10 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
                 "leave it out"
             )
         how = ", asked in batches" if batch else ""
-        return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template{how}")
+        said = f"{why}; the server's own number format, and its chat template{how}"
+        if chat.refused:
+            said += f"; it refuses {', '.join(chat.refused)}, so its own values are in use"
+        return OpenModel(chat, source, said)
     version = (server.get("//version") or {}).get("version")
     engine = VllmServerEngine(chat, model, version=str(version or ""), longest=listed.get("max_model_len"))
     source = replace(source, tokenizer=engine.tokenizer)
@@ -212,6 +229,7 @@ class ChatEngine:
         self._whole = 0  # characters of the longest prompt known to be read whole
         self.stated = ""
         self.fingerprints: list[str] = []
+        self.refused: list[str] = []
         self.facts = EngineFacts(name="openai", version="", device="server", dtype="unknown")
 
     def forget(self) -> None:
@@ -245,7 +263,16 @@ class ChatEngine:
     def probe(self) -> None:
         """Ask one short question, so that a wrong address, name or key fails before the run begins."""
         # OpenAI's newer models refuse fewer output tokens than these.
-        [_] = self._ask([self._control()], self._generated, None, unwatched)
+        try:
+            [_] = self._ask([self._control()], self._generated, None, unwatched)
+        except _RejectedError as error:  # perhaps for a setting that it does not name
+            before = list(self.refused)
+            self.refused += [name for name in _OWN if name not in before]
+            try:
+                [_] = self._ask([self._control()], self._generated, None, unwatched)
+            except _RejectedError:
+                self.refused[:] = before
+                raise error from None
         self._server.control = ("/chat/completions", self._control())
 
     def by_batch(self) -> None:
@@ -253,7 +280,7 @@ class ChatEngine:
         self._asker = Batches(self._server)
 
     def _control(self) -> Json:
-        return self._payload(_PROBE, 16, seed=self._seed)
+        return self._payload(_PROBE, 16, seed=self._seed, temperature=0.0)
 
     def write(
         self,
@@ -451,7 +478,7 @@ class ChatEngine:
             self._room_is_called: max_tokens,
             "seed": seed,
         }
-        return asked | settings
+        return {name: value for name, value in (asked | _PLAIN | settings).items() if name not in self.refused}
 
     def _ask(
         self, payloads: list[Json], read: Callable[[Json], _Read], missing: Callable[[str], _Read] | None, done: Done
@@ -460,7 +487,12 @@ class ChatEngine:
         try:
             return self._asker.ask_all("/chat/completions", payloads, read, missing=missing, done=done)
         except _OtherName as error:
-            if error.name == "top_logprobs":
+            if error.name in _OPTIONAL:
+                if any(error.name in text.lower() for each in payloads for text in _texts_of(each)):
+                    raise ModelError(error.said) from error  # a prompt's word, and the server may repeat prompts
+                self.refused.append(error.name)
+                again = [{key: v for key, v in each.items() if key != error.name} for each in payloads]
+            elif error.name == "top_logprobs":
                 self._n_top = TOP[1]
                 again = [each | {"top_logprobs": self._n_top} for each in payloads]
             else:
@@ -508,7 +540,11 @@ class ChatEngine:
             raise _OtherName("top_logprobs")
         if "logprobs" in low:
             raise ModelError(f"{where}: returns no logprobs (HTTP {status}{said}); use elicitation=generate")
-        raise ModelError(f"{where}: rejected the request (HTTP {status}{said}); answers so far are kept")
+        rejected = f"{where}: rejected the request (HTTP {status}{said}); answers so far are kept"
+        for name in _OPTIONAL:
+            if name not in self.refused and re.search(rf"\b{name}\b", low):
+                raise _OtherName(name, rejected)
+        raise _RejectedError(rejected)
 
     def _generated(self, answer: Json) -> Generated:
         if (refused := _of_prompt(answer)) is not None:
@@ -560,12 +596,16 @@ def _messages(prompt: Prompt) -> list[Json]:
     return [{"role": role, "content": text} for role, text in (*system, *prompt.turns, ("user", prompt.user))]
 
 
-class _OtherName(Exception):
-    """The server names a setting differently, or has another limit for it."""
+class _RejectedError(ModelError):
+    """The server rejects a request for a reason that is not known."""
 
-    def __init__(self, name: str) -> None:
+
+class _OtherName(Exception):
+    """The server names a setting differently, has another limit for it, or does not take it."""
+
+    def __init__(self, name: str, said: str = "") -> None:
         super().__init__(name)
-        self.name = name
+        self.name, self.said = name, said
 
 
 def _of_prompt(answer: Json) -> Generated | None:
@@ -577,6 +617,10 @@ def _of_prompt(answer: Json) -> Generated | None:
     if means == "declined":
         return Generated("", 0, False, None, True)
     return Generated(None, 0, False) if means == "too long" else None
+
+
+def _texts_of(payload: Json) -> Iterator[str]:
+    yield from (message["content"] for message in payload["messages"])
 
 
 def _length(prompt: Prompt) -> int:
@@ -752,7 +796,7 @@ class VllmServerEngine(TokenEngine):
     ) -> list[Generated]:
         """See :class:`audit.engines.local.TokenEngine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
-        settings: Json = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+        settings: Json = _PLAIN | {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
         settings["add_special_tokens"] = False
         if until:
             settings |= {"stop": [until], "skip_special_tokens": False}
@@ -790,6 +834,7 @@ class VllmServerEngine(TokenEngine):
                 "prompt": [list(ids) for ids in asked[start : start + SEQUENCES]],
                 "max_tokens": 1,
                 "temperature": 0.0,
+                **_PLAIN,
                 "add_special_tokens": False,
                 "logprobs": 1,
                 "logprob_token_ids": list(token_ids),

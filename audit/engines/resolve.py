@@ -276,15 +276,8 @@ def unloadable(error: Exception, remedy: str) -> str:
     return f"{first_line(error)}; {remedy}"
 
 
-def set_environment() -> None:
-    """Set what Hugging Face's libraries read on import, including no telemetry."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-
 def hush() -> None:
-    """Turn off telemetry, progress bars and warnings of Hugging Face's libraries; call before importing any."""
-    set_environment()
+    """Turn off progress bars and warnings of Hugging Face's libraries; call before importing any."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     import transformers
 

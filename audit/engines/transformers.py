@@ -11,6 +11,7 @@ import numpy as np
 
 from audit.configuration.engine import EngineConfig
 from audit.configuration.model import ModelConfig
+from audit.engines import hardware
 from audit.engines.base import (
     CachedPrompts,
     Done,
@@ -260,7 +261,7 @@ def choose_device(wanted: str) -> str:
     """Return torch's device for this setting, or the fastest available; raise ModelError if there is none."""
     import torch
 
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    available = {"cuda": hardware.has_gpu(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
         return next(name for name, there in available.items() if there)
     if not available[wanted]:

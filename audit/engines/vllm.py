@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -33,9 +34,12 @@ from audit.engines.resolve import ModelFiles, first_line
 from audit.engines.templates import read_template
 from audit.engines.whole import WholeReading
 from audit.errors import ModelError
+from stimuli.files import LARGEST_TEXT, read_file
 
 GROUP_CPU: Final = 32  # most prompts read together on a CPU: more than one of its steps takes, and seconds of work
 GROUP: Final = 2048  # most prompts read together on GPUs
+TESTED: Final = (0, 32)  # the newest version of vLLM that the tests were run with
+HOTTEST: Final = 2.0  # vLLM's highest temperature
 
 
 def open_model(model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
@@ -51,11 +55,10 @@ class VllmEngine(TokenEngine):
         # In one process one signal interrupts a run, and nothing is spawned that would import __main__ again.
         if config.tensor_parallel_size == 1:
             os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         import vllm
         from vllm.platforms import current_platform
 
+        self._vllm = vllm
         cpu = bool(current_platform.is_cpu())
         options: dict[str, Any] = {"gpu_memory_utilization": config.gpu_memory_utilization}
         if cpu:
@@ -70,29 +73,23 @@ class VllmEngine(TokenEngine):
         block_size = config.block_size or (32 if cpu else None)
         if block_size is not None:
             options["block_size"] = block_size
-        try:
-            self._llm = vllm.LLM(
-                model=str(files.folder),
-                tokenizer=model.tokenizer,
-                trust_remote_code=model.trust_remote_code,
-                dtype=model.dtype,
-                quantization=model.quantization,
-                max_model_len=model.max_model_len,
-                tensor_parallel_size=config.tensor_parallel_size,
-                enforce_eager=cpu if config.enforce_eager is None else config.enforce_eager,
-                enable_prefix_caching=True,
-                # Half-precision logits have steps of 6% to 12%: too coarse for a distribution over numbers.
-                hf_overrides={"head_dtype": "float32"},
-                seed=seed,
-                disable_log_stats=True,
-                **options,
-            )
-        except Exception as error:
-            raise ModelError(
-                f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}; "
-                "engine=transformers works without vLLM"
-            ) from error
-        self._vllm = vllm
+        if _has_mistral_s_own_form(files.folder):  # it has other names for weights, and a tokenizer without a template
+            options |= {"tokenizer_mode": "hf", "config_format": "hf", "load_format": "safetensors"}
+        options |= {
+            "model": str(files.folder),
+            "tokenizer": model.tokenizer,
+            "trust_remote_code": model.trust_remote_code,
+            "dtype": model.dtype,
+            "quantization": model.quantization,
+            "max_model_len": model.max_model_len,
+            "tensor_parallel_size": config.tensor_parallel_size,
+            "enforce_eager": cpu if config.enforce_eager is None else config.enforce_eager,
+            "enable_prefix_caching": True,
+            "language_model_only": True,
+            "seed": seed,
+            "disable_log_stats": True,
+        }
+        self._llm, self.notes = self._loaded(model, files, options)
         self.tokenizer = ChatTokenizer(
             self._llm.get_tokenizer(),
             name=model.name,
@@ -103,9 +100,8 @@ class VllmEngine(TokenEngine):
         )
         self.max_model_len = model.max_model_len
         # A later question about a prompt finds it in the cache unless others have evicted it.
-        cache = self._llm.llm_engine.vllm_config.cache_config
-        n_cached = int(cache.num_gpu_blocks or 0) * int(cache.block_size or 0)
-        self._group_tokens: float = n_cached // 4 or math.inf
+        n_cached = self._llm.llm_engine.vllm_config.cache_config.kv_cache_size_tokens
+        self._group_tokens: float = int(n_cached or 0) // 4 or math.inf
         self._max_group = GROUP_CPU if cpu else GROUP
         self.facts = EngineFacts(
             name="vllm",
@@ -114,9 +110,40 @@ class VllmEngine(TokenEngine):
             dtype=str(self._llm.llm_engine.model_config.dtype).removeprefix("torch."),
         )
 
+    def _loaded(self, model: ModelConfig, files: ModelFiles, options: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
+        """Load the model, with logits in float32 unless its output layer is quantised; return it, and what to note."""
+        newer = self._vllm.__version_tuple__[:2] > TESTED
+        notes = (f"vLLM {self._vllm.__version__} is newer than {'.'.join(map(str, TESTED))}, the tested one",) * newer
+        # Half-precision logits have steps of 6% to 12%: too coarse for a distribution over numbers.
+        for heads in ({"head_dtype": "float32"}, {}):
+            try:
+                return self._tried(hf_overrides=heads, **options), notes
+            except Exception as error:
+                # Of several processes, the error that reaches this one is not the cause.
+                untold = options["tensor_parallel_size"] > 1 and _is_quantised(files.folder)
+                if not (heads and (untold or "unquantized lm_head" in str(error))):
+                    raise ModelError(
+                        f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}; "
+                        "engine=transformers works without vLLM"
+                    ) from error
+            notes += ("logits in the model's number format, because its output layer is quantised",)
+            self._free()
+        raise AssertionError
+
+    def _tried(self, **options: Any) -> Any:
+        """Load the model and ask it for a token: on a CPU, loading does not use the output layer."""
+        llm = self._vllm.LLM(**options)
+        once = self._vllm.SamplingParams(temperature=0.0, max_tokens=1, detokenize=False)
+        llm.generate([{"prompt_token_ids": [0]}], once, use_tqdm=False)
+        return llm
+
     def forget(self) -> None:
         """See :class:`audit.engines.base.Engine`."""
-        self._llm.reset_prefix_cache()
+        # Blocks may be in use for a moment after the last answer; a second try stops what uses them.
+        if not (self._llm.reset_prefix_cache() or self._llm.reset_prefix_cache(reset_running_requests=True)):
+            raise ModelError(
+                "vLLM does not empty its cache, so answers could depend on earlier prompts; run the same command again"
+            )
 
     def in_format(self, dtype: str) -> contextlib.AbstractContextManager[None]:
         """Raise ModelError: vLLM compiles the number format in. See :class:`audit.engines.base.Engine`."""
@@ -135,6 +162,11 @@ class VllmEngine(TokenEngine):
     ) -> list[Generated]:
         """See :class:`audit.engines.local.TokenEngine`."""
         own_seeds = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
+        if temperature > HOTTEST:
+            raise ModelError(
+                f"temperature={temperature:g}: vLLM samples at {HOTTEST:g} at most; use engine=transformers, or "
+                "a lower temperature"
+            )
         stop = {"stop": [until], "skip_special_tokens": False} if until else {}
         sampling = partial(self._vllm.SamplingParams, max_tokens=max_tokens, **stop)
         if own_seeds is None:
@@ -177,11 +209,24 @@ class VllmEngine(TokenEngine):
     def close(self) -> None:
         """Free the model's memory."""
         del self._llm
+        self._free()
+
+    def _free(self) -> None:
         gc.collect()
         with contextlib.suppress(Exception):
             from vllm.distributed import cleanup_dist_env_and_memory
 
             cleanup_dist_env_and_memory()
+
+
+def _has_mistral_s_own_form(folder: Path) -> bool:
+    """Whether a folder has its weights twice: for transformers, and in the form of Mistral's own library."""
+    weights = {path.name.startswith("consolidated") for path in folder.glob("*.safetensors")}
+    return weights == {True, False}
+
+
+def _is_quantised(folder: Path) -> bool:
+    return b'"quantization_config"' in read_file(folder / "config.json", at_most=LARGEST_TEXT)
 
 
 class _Bar:

