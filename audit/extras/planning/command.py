@@ -95,18 +95,12 @@ def _plan(words: Sequence[str]) -> int:
 def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Plan one run, print the plan, and return it as plain values."""
     from audit.extras.planning.forecast import WORDED, detectable, forecast, unlike
+    from audit.tasks.pipeline import announce
     from audit.tasks.registry import TASKS
-    from stimuli.fitting import fit_remarks
-    from stimuli.mentions import remarks
-    from stimuli.reach import reach_remarks
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
-    say(plan.announced)
-    grid = plan.grid
-    fits = fit_remarks(grid, seed=plan.config.seed)
-    for text in (*remarks(grid.narratives, grid.dimensions), *fits, *reach_remarks(grid.dimensions)):
-        note(text)
+    announce(plan, say)
     served = config.model.base_url is not None
     if options["like"] is not None:  # fail before the probe takes its time
         unlike(options["like"], plan)
