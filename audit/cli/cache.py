@@ -21,7 +21,7 @@ from audit.tables.formatting import brief
 from stimuli.errors import suggest
 
 _ALL: Final = "all"
-_FREE: Final[Option[str | None]] = Option("free", a_text, None, "what to delete: a name, or all", "NAME|all")
+_FREE: Final[Option[str | None]] = Option("free", a_text, None, "what to delete: a name, or all", "NAME")
 _USAGE: Final = Usage("cache", options=(_FREE,))
 _HELP: Final = f"""\
 usage: python -m audit cache [free=NAME|all]
