@@ -509,10 +509,9 @@ class Server:
             raise ModelError(f"{self.base_url}: rejected the request (HTTP {status}{_said(body)})")
         if not isinstance(body, dict):
             begins = " ".join(text.split())[:40]
-            what = f"what begins {begins!r}" if begins else "nothing"
             if begins.lower().startswith(("<!doctype", "<html")):
-                what = "a web page (most addresses of an API end in /v1)"
-            raise _Fault(f"{what} instead of JSON")
+                raise _Fault("a web page instead of JSON: most addresses of an API end in /v1")
+            raise _Fault(f"{f'what begins {begins!r}' if begins else 'nothing'} instead of JSON")
         usage = body.get("usage")
         used = usage.get("total_tokens") if isinstance(usage, dict) else None
         if isinstance(used, int) and used > 0:
