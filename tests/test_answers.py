@@ -157,7 +157,7 @@ def test_nothing_but_the_two_files_and_the_answers_is_needed(there, audit, tmp_p
     Path("p.jsonl.run.json").write_text(json.dumps(kept))
     assert audit("report", "answers=a.jsonl", "prompts=p.jsonl") == 0
     [run] = (tmp_path / "reports").iterdir()
-    assert run.name.startswith("a-geneva-origin-")
+    assert run.name.startswith("a-")
     ratings = pd.read_parquet(run / "ratings.parquet")
     assert ratings["response"].tolist() == [str(rating_of(each["user"])) for each in lines_of("p.jsonl")]
     assert audit("report", "answers=a.jsonl", "prompts=p.jsonl") == 0  # once more: the same run

@@ -279,7 +279,7 @@ def test_an_open_choice_has_a_folder_of_its_own_and_a_run_of_earlier_versions_go
     plain, open_ = planned("elicitation=generate", place), planned(place)
     assert plain.identity()["model"]["elicitation"] == "generate"  # as it has always been
     assert default_run_dir(plain) != default_run_dir(open_)
-    folder = default_run_dir(plain)
+    folder = tmp_path / f"x-geneva-origin-{default_run_dir(plain).name[-8:]}"  # as earlier versions named it
     folder.mkdir()
     for method, continues in (("generate", False), ("auto", True)):
         (folder / "manifest.json").write_text(json.dumps({"config": {"elicitation": {"method": method}}}))

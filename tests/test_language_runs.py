@@ -106,7 +106,7 @@ def test_an_english_run_is_the_run_that_it_was_before_there_were_languages():
 def test_a_german_run_names_its_language_in_folder_announcement_and_identity():
     english, german = make_plan(configured()), make_plan(configured("language=de"))
     assert german.identity()["language"] == "de"
-    assert re.fullmatch(r"smollm2-geneva-origin-de-[0-9a-f]{8}", default_run_dir(german).name)
+    assert re.fullmatch(r"smollm2-religion-de-[0-9a-f]{8}", default_run_dir(german).name)
     assert german.announced.startswith("smollm2, prompt origin in German: 12 of 408 narratives (geneva)")
     assert german.config.elicitation.prefill == "Zahl: "
     assert default_run_dir(english) != default_run_dir(german)

@@ -118,8 +118,23 @@ def test_runs_of_two_servers_have_two_folders_named_by_them(tmp_path):
     ]
     assert len(set(names)) == 3
     assert [re.sub("-[0-9a-f]{8}$", "", name) for name in names] == [
-        "a-b-at-a.org-geneva-origin", "a-b-at-b.org-geneva-origin", "a-b-at-b.org-geneva-origin",
+        "b-at-a.org-race_ethnicity-nationality-religion", "b-at-b.org-race_ethnicity-nationality-religion",
+        "b-at-b.org-race_ethnicity-nationality-religion",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        (("model=qwen2.5-1.5b", "dimensions=[religion]"), "Qwen2.5-1.5B-Instruct-religion"),
+        (("model=own", "model.path=a/b", "dimensions=[race_ethnicity+religion]"), "b-race_ethnicity-religion"),
+        (("model=own", "model.path=a/b", "dimensions=[age,gender,disability,religion]"), "b-4-dimensions"),
+        (("model=own", "model.path=a/b", "prompt=scale-10", "dimensions=[religion]"), "b-religion-scale-10"),
+    ],
+)  # fmt: skip
+def test_a_folder_is_named_by_the_model_and_what_it_is_asked(tmp_path, overrides, name):
+    folder = default_run_dir(plan_at(tmp_path, *overrides))
+    assert re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{8}}", folder.name)
 
 
 @pytest.mark.parametrize("path", ["..", "../../x", "a\\\\b", "x" * 300, "-", "\u4f60\u597d"])
@@ -138,10 +153,12 @@ def test_a_folder_s_name_is_cut_before_its_hash(tmp_path, monkeypatch):
 def test_a_run_that_an_earlier_version_began_goes_on_in_its_folder(tmp_path):
     plan = plan_at(tmp_path, "model=openai", "model.path=m")
     now = default_run_dir(plan)
-    earlier = tmp_path / f"openai-geneva-origin-{now.name[-8:]}"
-    assert default_run_dir(plan) == now != earlier
-    earlier.mkdir()
-    assert default_run_dir(plan) == earlier
+    for name in ("m-at-api.openai.com", "openai"):  # named by the card, or by what is asked of everybody
+        earlier = tmp_path / f"{name}-geneva-origin-{now.name[-8:]}"
+        assert default_run_dir(plan) == now != earlier
+        earlier.mkdir()
+        assert default_run_dir(plan) == earlier
+        earlier.rmdir()
 
 
 # --- Two servers -----------------------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def test_words_of_settings_are_read_as_what_they_say():
 class _Plan:
     def __init__(self, config):
         self.config, self.named = config, ("x" * 90,) * 5
-        self.grid = type("Grid", (), {"variant": type("Variant", (), {"name": "y" * 90})})
+        self.grid = type("Grid", (), {"variant": type("Variant", (), {"name": "y" * 90}), "dimensions": ()})
 
     def identity(self):
         return {}

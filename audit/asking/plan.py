@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 from audit.asking.run_identity import PLACES, READS, TOLD, asked_model_name, grid_identity, settings_of
 from audit.configuration.elicitation import AUTO
@@ -21,9 +23,12 @@ from stimuli.fitting import asked_pairs
 from stimuli.identities import Dimension, load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.languages import LanguagePack
-from stimuli.narratives import choose_narratives, load_narratives
+from stimuli.narratives import Narratives, choose_narratives, load_narratives
 from stimuli.prompts import DeployedVariant, PromptCell, PromptGrid
 from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
+
+ENOUGH: Final = "enough"  # the value of stimuli.situations_per_emotion that leaves the number to the margin
+_MARGIN: Final = 0.02  # the margin to plan for if none is set, as a share of the scale
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Plan:
     knowledge: Knowledge | None = None  # from a user's file; None if there is none or a model infers it
     conversations: Conversations | None = None  # the corpus that the narratives come from
     trials: Mapping[str, Any] | None = None  # the trials that chose the elicitation, for the manifest; None without any
+    why_so_many: str = ""  # what the number of narratives was chosen for; empty if the user chose it
 
     def __post_init__(self) -> None:
         # The configuration knows the scale of templates only: a published prompt brings its own.
@@ -108,6 +114,7 @@ class Plan:
             f"{n_narratives} of "
             f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {crossed} "
             f"in {', '.join(d.name for d in grid.dimensions)}{drawn}{wordings} = {plural(len(grid), 'prompt')}"
+            f"{self.why_so_many}"
         )
 
     @property
@@ -172,6 +179,7 @@ class Plan:
 def make_plan(config: AuditConfig) -> Plan:
     """Build the prompts of a configuration and check that its parts fit together."""
     conversations = _read_corpus(config)
+    config, why_so_many = _sized(config, conversations)
     grid = build_grid(config, conversations)
     strategy = config.strategy.strategy(replies=config.task.may_be_led)
     check_strategy(strategy, grid)
@@ -199,10 +207,57 @@ def make_plan(config: AuditConfig) -> Plan:
             raise ConfigError(f"strategy.knowledge.source={known.source} needs strategy.knowledge.path: {what}")
         if known.source == "file":
             knowledge = read_knowledge(Path(known.path), grid.narratives, known.relations)
-    plan = Plan(config, grid, strategy, pool, knowledge, conversations)
+    plan = Plan(config, grid, strategy, pool, knowledge, conversations, why_so_many=why_so_many)
     _check_thinking(plan)
     _check_planted(plan)
     return plan
+
+
+def _sized(config: AuditConfig, conversations: Conversations | None) -> tuple[AuditConfig, str]:
+    """Fill in how many narratives are enough, and say for what; empty if the user gave a number."""
+    if config.stimuli.situations_per_emotion != ENOUGH:
+        return config, ""
+    grid = build_grid(with_situations(config, "all"), conversations)
+    scale = grid.variant.scale
+    return enough_for(config, grid.narratives, length=100.0 if scale is None else float(scale.high - scale.low))
+
+
+def enough_for(config: AuditConfig, available: Narratives, *, length: float) -> tuple[AuditConfig, str]:
+    """Fill in how many of the available narratives decide a margin; ``length`` is that of the scale, in points."""
+    margin = config.statistics.margin or _MARGIN * length
+    n = narratives_for(margin, length=length, alpha=config.statistics.alpha)
+    by_emotion = Counter(each.emotion for each in available.narratives)
+    each = -(-n // len(by_emotion))
+    few = each > min(by_emotion.values())
+    n_asked = len(available.narratives) if few else each * len(by_emotion)
+    said = f"; {n:,} narratives decide a margin of {margin:g} points for a model without a gap"
+    if n_asked < n:
+        said += f", and there are {n_asked:,}: a gate may stay undecided"
+    return with_situations(config, "all" if few else each), said
+
+
+def with_situations(config: AuditConfig, number: int | Literal["all"]) -> AuditConfig:
+    """Return the configuration with another number of situations per emotion."""
+    stimuli = config.stimuli.model_copy(update={"situations_per_emotion": number})
+    return config.model_copy(update={"stimuli": stimuli})
+
+
+def narratives_for(margin: float, *, length: float, alpha: float) -> int:
+    """Return how many narratives decide a margin for a model without a gap, of a scale of this length.
+
+    Notes
+    -----
+    :func:`audit.statistics.bounded_mean.bounded_mean` decides: with N gaps of 0 the largest stake alone gives
+    K = (1 − q)^−N / 2, q the margin over the largest possible gap, and rules the margin out at K = 1/α. The largest
+    possible gap is twice the scale's length: a gap over that of invented groups can be as large, and of a balanced draw
+    of pairs half of the narratives say something of a group. Other stakes need 2% fewer.
+
+    Examples
+    --------
+    >>> narratives_for(2.0, length=100.0, alpha=0.05)
+    368
+    """
+    return math.ceil(math.log(2 / alpha) / -math.log1p(-margin / (2 * length)))
 
 
 def _check_planted(plan: Plan) -> None:
@@ -306,7 +361,7 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             disclosed=isinstance(variant, DeployedVariant),
         )
     dimensions = dimensions_in(pack, dimensions)
-    per_emotion = None if stimuli.situations_per_emotion == "all" else stimuli.situations_per_emotion
+    per_emotion = stimuli.situations_per_emotion if isinstance(stimuli.situations_per_emotion, int) else None
     if conversations is not None:
         narratives = choose_narratives(
             stimuli.source,

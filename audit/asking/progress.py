@@ -14,6 +14,7 @@ Say: TypeAlias = Callable[[str], None]  # gets a line about progress
 LINE_EVERY: Final = 10.0  # seconds between two plain lines
 _DRAW_EVERY: Final = 0.1  # minimum seconds between two drawings of the bar
 _REDRAW_EVERY: Final = 1.0  # seconds after which the bar is redrawn although nothing has ended
+_WARM_S: Final = 1.0  # seconds after the first count before a rate is known
 _COLUMNS: Final = 80  # columns of a terminal that reports 0: some containers, CI, and `script` without a terminal
 
 
@@ -85,7 +86,8 @@ class Progress:
     """Counts work done out of a total; a context manager.
 
     A prompt may take several calls (``n_calls``), the last of which is its answer. The count is of answers. Rate and
-    time left are of calls, so that they are known before the first answer, and of this session only.
+    time left are of calls, so that they are known before the first answer, and of this session only. The rate is
+    measured from the first count, because the first batch also warms the model up; at the end it is of all.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Progress:
         self._calls = 0  # of this session, in ended parts
         self._parts: list[ProgressPart] = []  # under way
         self._said: tuple[float, int] | None = None  # time, and how much was done
+        self._first: tuple[float, int] | None = None  # time of the first count, and the calls counted then
         self._bar: Any = None
         self._over = threading.Event()
         self._redrawing: threading.Thread | None = None
@@ -173,17 +176,23 @@ class Progress:
             under_way[name] = (others[0] + n, others[1] + size)
         if under_way:
             text += f" ({', '.join(f'{name}: {n:,} of {size:,}' for name, (n, size) in under_way.items())})"
-        took = self._clock() - self._start
-        calls = self._calls + sum(part.calls for part in parts)
-        if not calls or took <= 0:
-            return text
-        text += f", {_rate(calls / self._n_calls / took)} {self._unit}/s"
         of_parts = sum(part.calls + part.skipped for part in parts)
         left = (self._total - self._ended) * self._n_calls - of_parts
+        since, before = (self._start, 0) if left <= 0 or self._first is None else self._first
+        took, calls = self._clock() - since, self._n_called - before
+        if calls <= 0 or took <= 0 or (left > 0 and took < _WARM_S):
+            return text
+        text += f", {_rate(calls / self._n_calls / took)} {self._unit}/s"
         return f"{text}, about {duration(took / calls * left)} left" if left > 0 else text
+
+    @property
+    def _n_called(self) -> int:
+        return self._calls + sum(part.calls for part in list(self._parts))
 
     def _show(self) -> None:
         now = self._clock()
+        if self._first is None:
+            self._first = now, self._n_called
         every = LINE_EVERY if self._bar is None else _DRAW_EVERY
         if self._said is not None and now - self._said[0] < every:
             return

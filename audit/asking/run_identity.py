@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,7 +44,10 @@ _SHARD_SIZES: Final = {"cpu": 128, "server": 1024}  # prompts of a shard, by the
 _WHO_ASKS: Final = ("server", "batch", "replicas", "hang_s", "ray")
 """Engine settings of how a server is asked, or by which processes; answers do not depend on them."""
 _BATCH: Final = 50_000  # prompts of a shard asked by batch: the most that one batch takes
+_OWNER: Final = re.compile(r"^[\w.-]+/(?=[\w.-]+(?: |$))")  # of a hub id, at the beginning of a model's name
 _MODEL_LETTERS: Final = 140
+_DIMENSIONS_NAMED: Final = 3  # dimensions named in a run folder's name, at most
+_USUAL: Final = ("geneva", "origin")  # the packaged narratives and prompt, which such a name leaves out
 _FOLDER_LETTERS: Final = 190  # of a run folder's name without its hash, at most; file systems take 255
 _CHECKS: Final = ("check_sample", "noise_sample", "noise_formats", "manipulation")
 """Elicitation settings of checks asked besides the ratings, which change no rating."""
@@ -182,27 +185,38 @@ def asked_model_name(model: ModelConfig) -> str:
 def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:
     """Return a configuration's run folder, always the same; ``within`` None means ``reports_dir``."""
     model, parent = plan.config.model, within or plan.config.reports_dir
-    # Earlier versions named folders by the model's card: continue in such a folder.
+    # Earlier versions named folders by the model's card or by what was not asked about: continue in such a folder.
     card = Path(model.path).name if model.name == "own" else model.name
+    asked = asked_model_name(model)
     identity = plan.identity()
     if plan.config.needs_trials:
         # Earlier versions had no trials, and wrote the answers: continue such a run, unless `generate` was asked for.
         elicitation = {key: value for key, value in identity["elicitation"].items() if value != AUTO}
         written = {**identity, "elicitation": {**elicitation, "method": plan.config.elicitation_method}}
-        for name in (card, asked_model_name(model)):
-            earlier = parent / _folder_name(name, plan, written)
+        for name in (card, asked):
+            earlier = parent / _folder_name(name, (*plan.named, plan.grid.variant.name), plan, written)
             if Manifest.part_of(earlier, "config", "elicitation").get("method") == AUTO:
                 return earlier
-    earlier = parent / _folder_name(card, plan, identity)
-    return earlier if earlier.is_dir() else parent / _folder_name(asked_model_name(model), plan, identity)
+    for name in (card, asked):
+        earlier = parent / _folder_name(name, (*plan.named, plan.grid.variant.name), plan, identity)
+        if earlier.is_dir():
+            return earlier
+    return parent / _folder_name(_OWNER.sub("", asked), _question(plan), plan, identity)
 
 
-def _folder_name(model: str, plan: Planned, identity: Mapping[str, Any]) -> str:
+def _question(plan: Planned) -> Iterator[str]:
+    """Yield words for what is asked: the dimensions, and what differs from the packaged narratives and prompt."""
+    own = [dimension.name for dimension in plan.grid.dimensions if not dimension.placebo]
+    words = own if len(own) <= _DIMENSIONS_NAMED else [f"{len(own)}-dimensions"]
+    yield from (word for word in (*words, *plan.named, plan.grid.variant.name) if word not in _USUAL)
+
+
+def _folder_name(model: str, asked: Iterable[str], plan: Planned, identity: Mapping[str, Any]) -> str:
     config = plan.config
     led = [config.strategy.name] if config.strategy.name != NO_STRATEGY else []
     wordings = [f"{config.wordings}-wordings"] if config.wordings > 1 else []
     spoken = [config.language] if config.language != ENGLISH else []
-    words = (model, *plan.named, plan.grid.variant.name, *spoken, *wordings, *led)
+    words = (model, *asked, *spoken, *wordings, *led)
     model, *others = (re.sub(r"[^A-Za-z0-9._]+", "-", word) for word in words)
     name = "-".join([model[:_MODEL_LETTERS], *others])[:_FOLDER_LETTERS]
     return f"{re.sub('-+', '-', name).strip('-.')}-{fingerprint(identity)[:8]}"

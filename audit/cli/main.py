@@ -17,7 +17,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Final, NoReturn
 
-from audit.cli import consolidate, described, init, judge, people, prompts, report, run, selftest
+from audit.cli import cache, consolidate, described, init, judge, people, prompts, report, run, selftest
 from audit.cli.completion import completing
 from audit.cli.terminal.base import FAILED, INTERRUPTED, OK, Command, try_step
 from audit.cli.terminal.printing import PROGRAM, WIDTH, say, speak_any_encoding
@@ -38,6 +38,7 @@ _CORE: Final = {
         consolidate.COMMAND,
         prompts.COMMAND,
         selftest.COMMAND,
+        cache.COMMAND,
     )
 }
 """The commands of the core, in the order of ``--help``. To add one, add a module beside these and a line here."""

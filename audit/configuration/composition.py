@@ -30,6 +30,7 @@ from audit.configuration.overrides import (
     stands_for,
     why_unread,
 )
+from audit.configuration.packaged import read_packaged
 from audit.configuration.peers import written_here
 
 if TYPE_CHECKING:
@@ -140,6 +141,8 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
         begun = True
         experiment = of_hydra.runtime.choices.get("experiment", "none")
         try:
+            if said := _preset_in_words(of_hydra, composed, words):
+                say(said)
             task(
                 Composed(
                     number=int(of_hydra.job.num) if of_hydra.mode == RunMode.MULTIRUN else None,
@@ -205,6 +208,24 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
         raise ConfigError(f"{_chosen(overrides)} cannot be composed: {said}; correct the file named") from error
     if gone:
         raise gone[0]
+
+
+def _preset_in_words(of_hydra: Any, composed: Any, words: Sequence[str]) -> str:
+    """Say what a preset sets, and what the user sets instead; empty without one."""
+    from omegaconf import OmegaConf
+
+    name = of_hydra.runtime.choices.get("preset") or "none"
+    places = [folder / "preset" / f"{name}.yaml" for folder in (*_folders(words), conf_folder())]
+    file = next((place for place in places if place.is_file()), None)
+    if name == "none" or file is None:
+        return ""
+    given = {word.lstrip("+").partition("=")[0] for word in of_hydra.overrides.task}
+    keys = read_packaged(file).values
+    options = [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
+    typed = {key: f"{key}={str(OmegaConf.select(composed, key)).lower()}" for key in options}
+    by_preset = " ".join(each for key, each in typed.items() if key not in given)
+    by_user = " ".join(each for key, each in typed.items() if key in given)
+    return f"preset={name}: {by_preset or 'nothing'}" + (f"; set by you: {by_user}" if by_user else "")
 
 
 def _chosen(overrides: Sequence[str]) -> str:

@@ -68,6 +68,11 @@ class ModelAtServer(GroupWithNewOptions):
                 "base_url: has more than an address (a user, a password, or text after ? or #), and manifests "
                 "would record it; leave that out, and put the key in an environment variable: api_key_env=NAME"
             )
+        if too_much := re.search(r"/(chat/completions|completions|responses|models)/*$", parts.path):
+            raise ConfigError(
+                f"base_url: ends in {too_much[0]}, which requests add themselves; leave that out: most addresses end "
+                "in /v1"
+            )
         return url.rstrip("/")
 
     @field_validator("api_key_env")

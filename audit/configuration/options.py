@@ -31,7 +31,7 @@ _FEW: Final = 4
 _SEARCHED: Final = 4  # letters of a word that is looked for in meanings
 _SHORT: Final = 30  # up to 4 choices are listed with their values if no value is longer than this
 _OR_NULL: Final = ", or null"
-_PRESETS: Final = "experiment"  # the group whose choices set options of other groups and has no options itself
+_WITHOUT_OPTIONS: Final = ("experiment", "preset")  # groups whose choices set options of other groups
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _values() -> dict[str, str]:
     """
     found = dict(read_packaged(conf_folder() / "audit.yaml").values)
     for group, usual in _usual().items():
-        if group == _PRESETS:
+        if group in _WITHOUT_OPTIONS:
             continue
         names = [path.stem for path in sorted((conf_folder() / group).glob("*.yaml"))]
         first = [name for name in ("base", usual) if name in names and not (group == "model" and name == usual)]

@@ -1,8 +1,9 @@
-"""The packaged configuration: where its files are, and what each says."""
+"""The packaged configuration: where its files are, and what each says; and where the cache is."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,11 @@ def conf_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
+
+
+def cache_folder() -> Path:
+    """Return the folder of unpacked models and hashes: under ``XDG_CACHE_HOME``, else ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "empathy-audit"
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,9 @@ class StimuliConfig(OptionGroup):
         description="the file or folder with the narratives, for stimuli=hou2025, csv and conversations"
     )
     emotions: Words | None = Field(description="only narratives of these emotions, e.g. [sad,happy]; null = all")
-    situations_per_emotion: int | Literal["all"] = Field(
-        description="number of narratives per emotion, sampled with the seed; all = no sample"
+    situations_per_emotion: int | Literal["all", "enough"] = Field(
+        description="number of narratives per emotion, sampled with the seed; all = no sample; enough = as many as "
+        "decide statistics.margin, or 2% of the scale, for a model without a gap"
     )
     card_sample: int | Literal["all"] = Field(
         default="all",

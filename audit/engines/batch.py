@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,18 @@ from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
 
 from audit.engines.base import AnswerStore, Done, unwatched
-from audit.engines.server import LONGEST_PAUSE, BudgetError, Json, NoAnswerError, Odd, Server, Upload, request_names
+from audit.engines.server import (
+    LONGEST_PAUSE,
+    BudgetError,
+    Json,
+    NoAnswerError,
+    Odd,
+    Server,
+    Upload,
+    plain,
+    request_names,
+)
+from audit.engines.server import say as print_line
 from audit.errors import ModelError
 
 _Read = TypeVar("_Read")
@@ -40,7 +50,7 @@ class Batches:
 
     def __init__(self, server: Server, *, say: Callable[[str], None] | None = None) -> None:
         self._server = server
-        self._say = _say if say is None else say
+        self._say = print_line if say is None else say
         self._of: AnswerStore | None = None
         self._noted: dict[str, Json] = {}
         self._most = MOST_REQUESTS
@@ -300,8 +310,7 @@ class Batches:
         if "limit" in f"{first.get('code')} {said}".lower() and int(noted["n"]) > LEAST:
             self._most, self._together = max(LEAST, int(noted["n"]) // 2), False
             self._say(
-                f"the server does not accept a batch of {noted['n']:,} requests ({_plain(said)}): half as many at a "
-                "time"
+                f"the server does not accept a batch of {noted['n']:,} requests ({plain(said)}): half as many at a time"
             )
             return
         raise ModelError(
@@ -376,12 +385,3 @@ def _short(name: str) -> str:
     """Return a request's name as an id that servers accept: half of its hash, and its number."""
     digest, _, number = name.rpartition("-")
     return f"{digest[:32]}-{number}"
-
-
-def _plain(text: str) -> str:
-    """Return a server's text without control characters, which could act on a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -11,13 +11,10 @@ import time
 from pathlib import Path
 from typing import Final
 
+from audit.configuration.packaged import cache_folder as cache_folder
+
 LARGE: Final = 2**30  # bytes from which a file's hash is cached: a second of reading
 _SETTLED_NS: Final = 5 * 10**9  # a file changed more recently than this may change again within the same clock tick
-
-
-def cache_folder() -> Path:
-    """Return the folder of unpacked models and hashes: under ``XDG_CACHE_HOME``, else ``~/.cache``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "empathy-audit"
 
 
 def sha256(path: Path) -> str:

@@ -529,10 +529,10 @@ class ChatEngine:
             return
         where = self._server.base_url
         if status in (404, 405, 501):
-            raise ModelError(
-                f"{where}: has no {self._asked_for} at /chat/completions (HTTP {status}{said}); check "
-                "model.base_url (most end in /v1) and model.path, the model's name there"
-            )
+            remedy = "check model.base_url (most end in /v1) and model.path, the model's name there"
+            if self._server.has_models_below("/v1"):
+                remedy = f"its API is one level below: model.base_url={where.rstrip('/')}/v1"
+            raise ModelError(f"{where}: has no {self._asked_for} at /chat/completions (HTTP {status}{said}); {remedy}")
         low = said.lower()
         if "max_completion_tokens" in low and self._room_is_called == "max_tokens":
             raise _OtherName("max_completion_tokens")

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import random
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -38,6 +39,8 @@ _Read = TypeVar("_Read")
 
 LONGEST_BODY: Final = 64 * 2**20  # bytes; a longer answer cannot be one to our requests
 SLOWEST: Final = 100_000  # bytes a second below which a download counts as stuck
+SAY_EVERY: Final = 10.0  # seconds between two lines on requests that are tried again
+SILENT: Final = 2.0  # seconds without an answer after which such a line is printed
 LONGEST_PAUSE: Final = 60.0  # seconds between two tries if the server asks for no wait
 ODD_TRIES: Final = 3  # tries for a prompt if the server's response has no answer in it
 _SHOWN: Final = 300  # characters of a server's message to show
@@ -194,6 +197,9 @@ class Server:
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
     _client: httpx2.Client | None = field(init=False, repr=False, default=None)
 
+    _answered_at: float = field(init=False, repr=False, default=-SILENT)  # the last answer, by time.monotonic
+    _said_at: float = field(init=False, repr=False, default=-SAY_EVERY)
+
     def __post_init__(self) -> None:
         self._pace = Pace(self.settings.concurrency)
 
@@ -229,6 +235,12 @@ class Server:
     ) -> Json:
         """Return the answer to a request that is no prompt and counts against no budget; as :meth:`ask`."""
         return self._patiently(method, path, payload, threading.Event(), tries=tries, raw=raw, counted=False)
+
+    def has_models_below(self, path: str) -> bool:
+        """Whether the server lists models at a path below its address, which then lacks that path."""
+        with suppress(ModelError):
+            return isinstance(self.control_request("GET", f"{path}/models", tries=1).get("data"), list)
+        return False
 
     def taken(self, status: object, body: object, sent: Mapping[str, Any]) -> Json | None:
         """Return a batch's answer as if it had come by itself; None for a fault that may pass."""
@@ -385,6 +397,7 @@ class Server:
                         self._spend(1)
                     answer = self._once(method, path, payload, raw=raw)
                 self._pace.went_well()
+                self._answered_at = time.monotonic()
                 return answer
             except _Fault as now:
                 fault = now
@@ -398,12 +411,26 @@ class Server:
             pause = min(pause, LONGEST_PAUSE, longest) * random.uniform(0.5, 1.0) if fault.wait is None else fault.wait
             if fault.slow:
                 self._pace.slow(pause)
-            if attempt < n_tries - 1 and stop.wait(pause):
-                raise _Stopped
+            if attempt < n_tries - 1:
+                self._say_again(fault, pause, attempt + 2, n_tries)
+                if stop.wait(pause):
+                    raise _Stopped
         assert fault is not None
         raise NoAnswerError(
             f"{self.base_url}: no answer after {n_tries} {'try' if n_tries == 1 else 'tries'} (last: "
             f"{fault.reason}); check the server, then run the same command to continue: answers so far are kept"
+        )
+
+    def _say_again(self, fault: _Fault, pause: float, attempt: int, n_tries: int) -> None:
+        """Print that a request is tried again, if no other is answered, and not for each request."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._answered_at < SILENT or now - self._said_at < SAY_EVERY:
+                return
+            self._said_at = now
+        say(
+            f"{self.base_url}: {plain(fault.reason)}; try {attempt} of {n_tries} in {pause:.1f} s (Ctrl-C ends the "
+            "command; answers so far are kept)"
         )
 
     def _spend(self, n: int) -> None:
@@ -482,9 +509,9 @@ class Server:
             raise ModelError(f"{self.base_url}: rejected the request (HTTP {status}{_said(body)})")
         if not isinstance(body, dict):
             begins = " ".join(text.split())[:40]
-            page = begins.lower().startswith(("<!doctype", "<html"))
-            what = "a web page" if page else f"what begins {begins!r}" if begins else "nothing"
-            raise _Fault(f"{what} instead of JSON")
+            if begins.lower().startswith(("<!doctype", "<html")):
+                raise _Fault("a web page instead of JSON: most addresses of an API end in /v1")
+            raise _Fault(f"{f'what begins {begins!r}' if begins else 'nothing'} instead of JSON")
         usage = body.get("usage")
         used = usage.get("total_tokens") if isinstance(usage, dict) else None
         if isinstance(used, int) and used > 0:
@@ -508,6 +535,16 @@ class Server:
 
 class BudgetError(ModelError):
     """The session's budget is spent; answers so far are kept."""
+
+
+def plain(text: str) -> str:
+    """Return a server's text without control characters, which could act on a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def say(line: str) -> None:
+    """Print a line on what a server does to standard error."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def wait_asked(headers: Mapping[str, str]) -> float | None:

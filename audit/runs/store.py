@@ -84,6 +84,7 @@ class _Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FileLock(path / ".lock", timeout=0)
+        self._made: list[Path] = []  # the folder and its parents, as far as this process made them
         self._ledger = ledger.Ledger(path, kept=self.collects, confirms=self.confirms)
 
     def check(self) -> None:
@@ -98,6 +99,7 @@ class _Folder:
     def __enter__(self) -> Self:
         with writing(self.path):
             self._check()
+            self._made = [place for place in (self.path, *self.path.parents) if not place.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
             refuse_link(self.path / ".lock")
             try:
@@ -120,7 +122,20 @@ class _Folder:
             if kind is None:  # the error that ended the work matters more than this one
                 raise
         finally:
+            if kind is not None:
+                self._remove_unused()
             self._lock.release()
+
+    def _remove_unused(self) -> None:
+        """Remove the folder, with parents made for it, if this process made it and nothing was kept in it."""
+        with contextlib.suppress(OSError):  # another process may have begun to use it
+            files = list(self.path.iterdir()) if self._made else []
+            if any(path.is_dir() or (path.name != ".lock" and path.stat().st_size) for path in files):
+                return
+            for path in files:
+                path.unlink()
+            for place in self._made:
+                place.rmdir()
 
     def _prepare(self) -> None:
         """Remove what an interrupted process left behind."""

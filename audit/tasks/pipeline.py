@@ -51,7 +51,7 @@ def run_audit(
     plan = task.plan(config)
     task.check(plan)
     path = _folder_of(plan, job)
-    _announce(plan, say)
+    announce(plan, say)
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
         manifest = task.collect(plan, folder, command=command, say=say)
@@ -59,13 +59,18 @@ def run_audit(
         return _publish(task, folder, manifest, say)
 
 
-def _announce(plan: Planned, say: Say) -> None:
-    """Report what is asked, with notes on the user's own narratives."""
+def announce(plan: Planned, say: Say) -> None:
+    """Report what is asked, with notes on the user's own narratives and on a budget that is too small."""
     say(plan.announced)
-    grid = plan.grid
+    grid, server = plan.grid, plan.config.engine.server
     fits = fit_remarks(grid, seed=plan.config.seed)
     for remark in (*remarks(grid.narratives, grid.dimensions), *fits, *reach_remarks(grid.dimensions)):
         say(f"note: {remark}")
+    if server is not None and server.max_requests is not None and len(grid) > server.max_requests:
+        say(
+            f"note: engine.server.max_requests={server.max_requests:,} is less than these {len(grid):,} prompts: the "
+            f"run takes {-(-len(grid) // server.max_requests):,} sessions or more; the same command continues it"
+        )
 
 
 def _publish(task: Task[Any], folder: RunFolder, manifest: Manifest, say: Say) -> Published:
@@ -205,7 +210,7 @@ def report_answers(
     opened = answered_model(config.model.name, by or found.by, found, prompts_sha256=export.prompts_sha256)
     folder_name = default_run_dir(plan)
     path = run_dir or folder_name.with_name(f"{folder_name.name}-{found.sha256[:8]}")
-    _announce(plan, say)
+    announce(plan, say)
     say(f"{answers}: {_said_of(found)}")
     for remark in found.remarks:
         say(f"note: {remark}")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hostile import KEY, Hostile, rating_of, say
+from hostile import FAULTS, KEY, Hostile, rating_of, say
 from runs import FOUR_RELIGIONS
 
 from audit.asking.elicitation.expected import ExpectedElicitation
@@ -369,6 +369,75 @@ def test_an_address_without_a_server_ends_in_one_line(opened):
         opened("http://127.0.0.1:9/v1", retries=1)
 
 
+def test_a_refused_connection_is_told_at_once_and_not_for_each_try(opened, capfd):
+    began = time.monotonic()
+    with pytest.raises(ModelError):
+        opened("http://127.0.0.1:9/v1", retries=3, backoff_s=0.05)
+    assert time.monotonic() - began < 10
+    [line] = capfd.readouterr().err.splitlines()
+    assert line.startswith("http://127.0.0.1:9/v1: ConnectError: ")
+    assert "; try 2 of 4 in 0." in line
+
+
+def test_faults_that_pass_while_others_are_answered_are_not_told(opened, capfd):
+    server = Hostile(fault=lambda try_, n: "429" if n > 1 and n % 3 == 0 else "")
+    with server.serving() as url:
+        opened(url, retries=8).write(PROMPTS, max_tokens=9)
+    assert server.n > len(PROMPTS) + 1
+    assert capfd.readouterr().err == ""
+
+
+def test_a_server_that_answers_nothing_for_two_seconds_is_told_without_its_control_characters(
+    opened, capfd, monkeypatch
+):
+    monkeypatch.setattr("audit.engines.server.SILENT", 0.0)
+    server = Hostile(fault=lambda try_, n: "500 with a colour" if n == 2 else "")
+    colour = {"error": {"message": "busy \x1b[31m now"}}
+    monkeypatch.setitem(FAULTS, "500 with a colour", lambda handler, answer: say(handler, colour, status=500))
+    with server.serving() as url:
+        opened(url).write(PROMPTS[:1], max_tokens=9)
+    [line] = capfd.readouterr().err.splitlines()
+    assert "HTTP 500: busy ?[31m now; try 2 of 5 in " in line
+
+
+@pytest.mark.parametrize("end", ["/chat/completions", "/chat/completions/", "/completions", "/models", "/responses"])
+def test_an_address_with_what_requests_add_is_refused_with_what_to_leave_out(tiny_config, end):
+    with pytest.raises(ConfigError, match=rf"base_url: ends in {end}.*leave that out"):
+        tiny_config("tiny", base_url=f"http://h/v1{end}")
+
+
+@pytest.mark.parametrize(
+    ("served", "says"), [(True, r"below: model\.base_url=http://.*/v1$"), (False, r"most end in /v1")]
+)
+def test_an_address_without_v1_is_mended_in_the_message_if_the_server_has_it_there(opened, served, says):
+    class AtV1(Hostile):
+        def post(self, handler):
+            if handler.path == "/v1/chat/completions":
+                super().post(handler)
+            else:
+                handler.rfile.read(int(handler.headers["Content-Length"]))
+                say(handler, {"error": "Not Found"}, status=404)
+
+    with AtV1(models=("tiny",) if served else None).serving() as url:
+        with pytest.raises(ModelError, match=says):
+            opened(url.removesuffix("/v1"))
+        assert texts_of(opened(url).write(PROMPTS[:1], max_tokens=3)) == whole(PROMPTS[:1])
+
+
+def test_a_web_page_in_place_of_an_answer_says_what_addresses_end_in(opened):
+    with Hostile(fault=lambda try_, n: "HTML").serving() as url, pytest.raises(ModelError, match=r"end in /v1"):
+        opened(url, retries=0)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_server_that_cannot_be_reached_leaves_no_folder(audit, tmp_path, there, monkeypatch):
+    (tmp_path / "runs").mkdir() if there else None
+    settings = [word for word in asked_for("http://127.0.0.1:9/v1", "runs/of/today") if "retries" not in word]
+    assert audit("run", *settings, "engine.server.retries=0") == 2
+    assert (tmp_path / "runs").exists() == there
+    assert not (tmp_path / "runs" / "of").exists()
+
+
 def test_an_address_of_a_server_is_refused_by_an_engine_of_this_machine(tiny_config):
     model, engine = tiny_config("tiny", base_url="http://localhost:1/v1")
     with pytest.raises(ModelError, match=r"engine=transformers runs models on this machine; use engine=openai"):
@@ -424,7 +493,7 @@ LASTING = {
     "500": r"no answer after 3 tries \(last: HTTP 500",
     "503": r"no answer after 3 tries \(last: HTTP 503\)",
     "garbage": r"no answer after 3 tries \(last: what begins .* instead of JSON\)",
-    "HTML": r"no answer after 3 tries \(last: a web page instead of JSON\)",
+    "HTML": r"no answer after 3 tries \(last: a web page instead of JSON",
     "half-closed": r"no answer after 3 tries \(last: RemoteProtocolError",
     "no answer": r"no answer after 3 tries \(last: RemoteProtocolError",
     "drip": r"no answer after 3 tries \(last: slower than engine\.server\.timeout_s=0\.5\)",

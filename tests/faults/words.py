@@ -293,7 +293,7 @@ def _key_values(folder: Path) -> Tried:
 def _commands(folder: Path) -> Tried:
     """The words before a command reads its own: names, flags, folders that are not there."""
     os.chdir(folder)
-    names = [name for name in COMMANDS if name not in ("run", "doctor", "plan", "prompts", "replicate")]
+    names = [name for name in COMMANDS if name not in ("run", "doctor", "plan", "prompts", "replicate", "cache")]
     every = usages()
 
     def make(rng: Random) -> Case:

@@ -217,7 +217,7 @@ def test_one_wording_leaves_no_trace_in_what_a_run_is():
     assert "wordings" not in identity
     assert not any("paraphrase" in key for key in identity)
     assert len({cell.wording for cell in plan.grid}) == 1
-    assert re.fullmatch(r"smollm2-geneva-origin-[0-9a-f]{8}", default_run_dir(plan).name)
+    assert re.fullmatch(r"smollm2-religion-[0-9a-f]{8}", default_run_dir(plan).name)
 
 
 def test_paraphrases_that_are_not_asked_do_not_make_another_run():
@@ -235,7 +235,7 @@ def test_other_paraphrases_make_another_run():
     assert [identity.get("wordings") for identity in identities] == [None, 2, 3, 2]
     assert len({identity["prompt"]["sha256"] for identity in identities}) == 4
     two = make_plan(configure(*SMALL, "wordings=2"))
-    assert "-origin-2-wordings-" in default_run_dir(two).name
+    assert "-religion-2-wordings-" in default_run_dir(two).name
 
 
 def test_a_run_keeps_every_wording_of_its_prompts():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Final
 
 from audit.asking.progress import Say
@@ -42,11 +42,14 @@ def _here(
     from audit.engines.resolve import say_unpacking
 
     choice = choose_engine(config.engine, writes=writes)
-    if config.model.planted is None:
+    is_local = choice.name not in ("openai", "planted")
+    if is_local:
         say(f"loading {config.model.path} with {choice.name}; progress is written to {folder.path / ENGINE_LOG} ...")
-    if choice.name not in ("openai", "planted") and (unpacking := say_unpacking(config.model)):
-        say(unpacking)
-    with folder.output_in(ENGINE_LOG):
+        if unpacking := say_unpacking(config.model):
+            say(unpacking)
+    elif config.model.base_url is not None:
+        say(f"asking {config.model.base_url} for {config.model.path} ...")
+    with folder.output_in(ENGINE_LOG) if is_local else nullcontext():  # no library of ours talks to a server
         model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
     keep: Callable[[str], AnswerStore] = folder.part_begun
     return Here(model, shared, keep)

@@ -74,3 +74,11 @@ def percent(row: Mapping[Any, Any], *names: str, signed: bool) -> str:
     if row[names[0]] != row[names[0]]:
         return "none"
     return " to ".join(fixed(100 * row[name], decimals=1, signed=signed) for name in names)
+
+
+def disk_size(n: int) -> str:
+    """Return a number of bytes in its largest unit, such as "2.5 GB"."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n / 1e3:.3g} kB"

@@ -14,7 +14,7 @@ from audit.asking.shown_prompt import shown_prompt
 from audit.cli.terminal.base import Command, writing_out
 from audit.cli.terminal.jobs import each_job, overrides_help, split_arguments
 from audit.cli.terminal.options import Option, Usage, a_number, a_path, option_lines, whole_from
-from audit.cli.terminal.printing import note, print_table, say, tell
+from audit.cli.terminal.printing import disk_size, note, print_table, say, tell
 from audit.errors import ConfigError
 from audit.extras.planning.disk import free_at
 from audit.tables.formatting import SCOPES, dimension_title, plural
@@ -95,18 +95,12 @@ def _plan(words: Sequence[str]) -> int:
 def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Plan one run, print the plan, and return it as plain values."""
     from audit.extras.planning.forecast import WORDED, detectable, forecast, unlike
+    from audit.tasks.pipeline import announce
     from audit.tasks.registry import TASKS
-    from stimuli.fitting import fit_remarks
-    from stimuli.mentions import remarks
-    from stimuli.reach import reach_remarks
 
     task = TASKS[config.task.kind]
     plan = task.plan(config)
-    say(plan.announced)
-    grid = plan.grid
-    fits = fit_remarks(grid, seed=plan.config.seed)
-    for text in (*remarks(grid.narratives, grid.dimensions), *fits, *reach_remarks(grid.dimensions)):
-        note(text)
+    announce(plan, say)
     served = config.model.base_url is not None
     if options["like"] is not None:  # fail before the probe takes its time
         unlike(options["like"], plan)
@@ -123,7 +117,7 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
     lines += _timed(found, config, writes=plan.kind == "replies")
     price = _price(found, options)
     lines += [("money", price[1])] if price else []
-    lines.append(("disk", f"about {_bytes(found.bytes_on_disk)}, and {_bytes(free_at(found.folder))} are free"))
+    lines.append(("disk", f"about {disk_size(found.bytes_on_disk)}, and {disk_size(free_at(found.folder))} are free"))
     analysed = plan.kind == "ratings" and (found.folder / "tables" / "gap.csv").is_file()
     like = options["like"] or (found.folder if analysed else None)
     gaps = [] if like is None else detectable(like, plan)
@@ -279,13 +273,6 @@ def _show_sum(plans: Sequence[dict[str, Any]]) -> None:
     if all(plan["price_most"] is not None for plan in plans):
         said.append(f"at most {sum(plan['price_most'] for plan in plans):,.2f} of money")
     tell(f"all {len(plans)} runs: {', '.join(said)}")
-
-
-def _bytes(n: int) -> str:
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if n >= size:
-            return f"{n / size:.3g} {unit}"
-    return f"{n / 1e3:.3g} kB"
 
 
 COMMAND: Final = Command(

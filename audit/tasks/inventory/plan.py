@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any, Final, Literal, cast, overload
 
+from audit.asking.plan import ENOUGH, enough_for
 from audit.asking.run_identity import PLACES, READS, TOLD, asked_model_name, identity_asked, settings_of
 from audit.configuration.schema import AuditConfig, fingerprint
 from audit.configuration.task import InventoryTask
@@ -217,7 +218,12 @@ def make_inventory_plan(config: AuditConfig) -> InventoryPlan:
         no_persona=stimuli.no_persona,
     )
     variant = config.prompt_variant()
-    narratives = _situations(config, variant) if (task.path is None if task.affect is None else task.affect) else None
+    narratives = None
+    if task.path is None if task.affect is None else task.affect:
+        narratives = _situations(config, variant)
+        if stimuli.situations_per_emotion == ENOUGH:  # as for ratings on a scale of 100: a questionnaire has no gate
+            config, _ = enough_for(config, narratives, length=100.0)
+            narratives = _situations(config, variant)
     grid = InventoryGrid(dimensions, inventory, shown, narratives, variant)
     max_tokens = None
     if method == "generate":
@@ -257,7 +263,7 @@ def _situations(config: AuditConfig, variant: PromptVariant) -> Narratives:
         path=stimuli.path,
         columns=stimuli.columns.model_dump(),
         emotions=stimuli.emotions,
-        situations_per_emotion=None if per_emotion == "all" else per_emotion,
+        situations_per_emotion=per_emotion if isinstance(per_emotion, int) else None,
         seed=config.seed,
         missing=stimuli.missing or (),
     )
