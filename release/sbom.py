@@ -120,7 +120,7 @@ def of_extras() -> Iterable[str]:
     from packaging.utils import canonicalize_name
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    return [canonicalize_name(Requirement(line).name) for extra in ("cpu", "embedded") for line in extras[extra]]
+    return [canonicalize_name(Requirement(line).name) for extra in ("cpu", "local") for line in extras[extra]]
 
 
 def reached(root: str, needs: dict[str, list[str]]) -> set[str]:

@@ -53,7 +53,9 @@ def test_an_engine_that_the_run_takes_and_that_does_not_import_keeps_it_from_wor
     monkeypatch.setattr(
         "audit.extras.planning.examination._import_fault", lambda *_: "operator torchvision::nms does not exist"
     )
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "vllm" else None)
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: object() if name in ("vllm", "torch", "transformers") else None
+    )
     page = examined("probe=0", "engine=vllm", code=1)
     assert "- **Mend:** vLLM does not import: operator torchvision::nms" in page
     assert "A run would not work." in page
@@ -62,7 +64,9 @@ def test_an_engine_that_the_run_takes_and_that_does_not_import_keeps_it_from_wor
 
 def test_the_engine_that_writes_texts_is_the_one_of_a_run_that_has_them(examined, monkeypatch):
     monkeypatch.setattr("audit.extras.planning.examination._import_fault", lambda *_: "it is broken")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name == "vllm" else None)
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: object() if name in ("vllm", "torch", "transformers") else None
+    )
     monkeypatch.setattr("audit.engines.hardware.has_gpu", lambda: False)
     for words in (("elicitation=generate",), ("task=reply",), ("strategy=perspective",)):
         assert "**Mend:** vLLM does not import" in examined("probe=0", "engine=auto", *words, code=1)

@@ -65,10 +65,10 @@ class BertScorer:
         device: str = "cpu",
         download: bool = False,
     ) -> None:
-        hush()
+        self._asked = f"BERTScore's model {model}"
+        hush(self._asked)
         import transformers
 
-        self._asked = f"BERTScore's model {model}"
         if layer is None and not model.startswith("embedded:"):
             raise ModelError(
                 f"{self._asked}: needs the layer whose hidden states are compared (0 is its embeddings); the "

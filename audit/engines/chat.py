@@ -13,6 +13,7 @@ a list of parts. The first prompts are checked to show every message once and in
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -267,10 +268,9 @@ class ChatTokenizer:
     @cached_property
     def _is_rendered_here(self) -> bool:
         """Whether we can render the template; not for servers, nor for models with rendering code of their own."""
-        from transformers import PreTrainedTokenizerBase
-
+        library = sys.modules.get("transformers")  # loaded with its first tokenizer; servers are asked without it
         own = getattr(type(self.hf), "apply_chat_template", None)
-        return own is PreTrainedTokenizerBase.apply_chat_template
+        return library is not None and own is library.PreTrainedTokenizerBase.apply_chat_template
 
     def render(self, prompt: Prompt) -> str:
         """Return the full text given to the model, up to where its thought or answer begins or continues."""

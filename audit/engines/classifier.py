@@ -116,7 +116,7 @@ def open_classifier(
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: must be 1 or more")
     asked = asked or f"classifier {model}"
-    hush()
+    hush(asked)
     files = find_folder(
         model,
         asked=asked,

@@ -70,7 +70,7 @@ def infer(
     for name, value in (("n", n), ("max_tokens", max_tokens), ("batch_size", batch_size)):
         if value < 1:
             raise ValueError(f"{name}={value}: must be at least 1")
-    hush()
+    hush(f"COMET model {model}")
     import torch
     import transformers
 

@@ -51,12 +51,8 @@ def embed(texts: Sequence[str], *, model: str, revision: str | None = None, devi
     if not texts or blank is not None:
         what = "there is no text to embed" if blank is None else f"text {blank + 1} of {len(texts)} to embed is blank"
         raise ModelError(f"embedder {model}: {what}; check the narratives and the pool of examples")
-    if importlib.util.find_spec("sentence_transformers") is None:
-        raise ModelError(
-            f"embedder {model}: the library sentence-transformers is not installed; "
-            "pip install 'empathy-audit[examples]', or choose examples at random"
-        )
-    hush()
+    check_installed(model)
+    hush(f"embedder {model}")
     files = _find(model, revision)
     embedder, version = _load(files.folder, model, device)
     vectors = embedder.encode(list(texts), show_progress_bar=False, convert_to_numpy=True).astype(np.float64)
@@ -80,6 +76,15 @@ def embed(texts: Sequence[str], *, model: str, revision: str | None = None, devi
             "n_cut": n_cut,
         },
     )
+
+
+def check_installed(model: str) -> None:
+    """Raise ModelError if the library that loads an embedder is not installed."""
+    if importlib.util.find_spec("sentence_transformers") is None:
+        raise ModelError(
+            f"embedder {model}: the library sentence-transformers is not installed; "
+            "pip install 'empathy-audit[examples]', or choose examples at random"
+        )
 
 
 def cosine(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -24,6 +24,7 @@ from filelock import FileLock
 
 from audit.configuration.model import ModelConfig
 from audit.engines.digests import sha256
+from audit.engines.libraries import need_libraries
 from audit.errors import ModelError
 from stimuli.files import open_file
 
@@ -31,6 +32,7 @@ _CONVERSION: Final = "1"
 """Version of the unpacking in cache names; change it with the conversion, so that caches do not go stale."""
 SERVE: Final = "serve it with llama.cpp or Ollama, and use engine=openai (docs/endpoints.md)"
 """Remedy for files that transformers cannot convert."""
+_UNPACKING: Final = ("torch", "transformers", "accelerate", "gguf")  # libraries
 _BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
 _BESIDE: Final = 2**26  # bytes of an unpacked folder besides the weights: mostly the tokenizer
 _FORMATS: Final = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
@@ -309,11 +311,9 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
             f"{asked}: is one of {n_parts} parts; join them with llama.cpp's llama-gguf-split --merge FIRST_PART "
             "WHOLE.gguf, then give model.path=WHOLE.gguf"
         )
-    try:
-        import accelerate  # noqa: F401
-        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-    except ImportError as error:
-        raise ModelError(f"{asked}: unpacking it needs {error.name}: pip install gguf accelerate") from error
+    need_libraries(asked, *_UNPACKING)
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
     size = path.stat().st_size
     kinds: Counter[str] = Counter()
     try:
@@ -335,11 +335,8 @@ def look_into(model: ModelConfig, cache_folder: Path) -> Unpacking:
 
 def convert(packed: Path, folder: Path, *, form: str, made: Callable[[Any, Any, Any], None] | None = None) -> None:
     """Convert a GGUF file into a folder of safetensors; the folder appears whole or not at all."""
-    try:
-        import accelerate  # noqa: F401
-        import gguf
-    except ImportError as error:
-        raise ModelError(f"unpacking the embedded model needs {error.name}: pip install gguf accelerate") from error
+    need_libraries(str(packed), *_UNPACKING)
+    import gguf
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     how: dict[str, Any] = {"quantization_config": GgufConfig(dequantize=True), "dtype": form}

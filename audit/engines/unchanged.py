@@ -67,12 +67,12 @@ def _files(now: Mapping[str, str], then: Mapping[str, str]) -> ModelChange:
 
 def _on_the_hub(model: ModelConfig) -> str:
     """Return the commit of a hub model that a run would load now."""
-    from huggingface_hub import HfApi
-
     try:
+        from huggingface_hub import HfApi
+
         found = HfApi().model_info(model.path, revision=model.revision, timeout=_PATIENCE_S).sha
     except Exception:
-        found = None  # network errors, offline mode, or no hub id: a run takes what is on this machine
+        found = None  # network errors, offline mode, no library or no hub id: a run takes what is on this machine
     if found is not None:
         return found
     kept = find_folder(

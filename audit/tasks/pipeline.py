@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from audit.asking.progress import Say
 from audit.asking.prompt_export import Export, messages_in
 from audit.asking.run_identity import default_run_dir
+from audit.asking.workers.open import check_installed
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.planted import MARK
 from audit.configuration.schema import AuditConfig, load_statistics
@@ -51,6 +52,8 @@ def run_audit(
     plan = task.plan(config)
     task.check(plan)
     path = _folder_of(plan, job)
+    if not path.exists():  # a complete run is analysed without its model
+        check_installed(plan.config)
     announce(plan, say)
     say(f"run folder: {path}")
     with RunFolder(path) as folder:

@@ -22,7 +22,7 @@ def refused(model):
 @pytest.mark.model
 def test_the_libraries_of_hugging_face_draw_no_bars(monkeypatch):
     monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)
-    resolve.hush()
+    resolve.hush("a test")
     assert resolve.os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] == "1"
 
 

@@ -12,10 +12,32 @@ from audit.asking.progress import Say
 from audit.asking.workers.base import Here, Workers
 from audit.configuration.schema import AuditConfig
 from audit.engines.base import AnswerStore
+from audit.engines.libraries import need_libraries
 from audit.errors import WorkerError
 from audit.runs.store import RunFolder
 
 ENGINE_LOG: Final = "engine.log"  # the run's file with the output of the model's library while it loads
+
+
+def check_installed(config: AuditConfig) -> None:
+    """Raise AuditError, before a run folder is made, if a library for the run's model or strategy is missing."""
+    from audit.engines.open import choose_engine_for
+    from audit.engines.resolve import packaged_file
+
+    model, engine = config.model, config.engine
+    if engine.ray is not None:
+        from audit.asking.workers import cluster
+
+        cluster.check_installed()
+    elif choose_engine_for(model, engine, writes=True).name != "openai" and model.path.startswith("embedded:"):
+        packaged_file(model.path)
+    examples, knowledge = config.strategy.examples, config.strategy.knowledge
+    if examples is not None and examples.choice == "similar":
+        from audit.engines import embedding
+
+        embedding.check_installed(examples.embedder)
+    if knowledge is not None and knowledge.source == "comet":
+        need_libraries(f"COMET model {knowledge.path}")
 
 
 def open_workers(

@@ -135,9 +135,11 @@ def _several(config: AuditConfig) -> Iterator[str]:
 def _machine(config: AuditConfig) -> Iterator[str]:
     from audit.engines.hardware import torch_sees
 
-    capability, n_threads, gpus = torch_sees()
+    has_torch = importlib.util.find_spec("torch") is not None
+    capability, n_threads, gpus = torch_sees() if has_torch else ("", 0, [])
+    seen = f", {capability}, torch uses {n_threads} threads" if has_torch else ""
     yield f"- {platform.system()} {platform.release()}, Python {platform.python_version()}"
-    yield f"- CPU: {_cpu()}, {os.cpu_count()} cores, {capability}, torch uses {n_threads} threads"
+    yield f"- CPU: {_cpu()}, {os.cpu_count()} cores{seen}"
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         yield f"- memory: {memory / 1e9:.1f} GB"
@@ -145,7 +147,7 @@ def _machine(config: AuditConfig) -> Iterator[str]:
         yield "- memory: unknown"
     yield from (f"- GPU {number}: {gpu}" for number, gpu in enumerate(gpus))
     if not gpus:
-        yield "- GPU: torch sees none"
+        yield f"- GPU: {'torch sees none' if has_torch else 'unknown, torch is not installed'}"
     for what, place in _places(config):
         yield f"- free disk, {what}: {free_at(place) / 1e9:.1f} GB"
 
@@ -162,11 +164,8 @@ def _places(config: AuditConfig) -> tuple[tuple[str, Path], ...]:
     from audit.engines.digests import cache_folder
     from audit.engines.resolve import hub_cache
 
-    return (
-        ("models that are unpacked", cache_folder()),
-        ("models of the hub", hub_cache()),
-        ("reports_dir", config.reports_dir),
-    )
+    of_hub = (("models of the hub", hub_cache()),) if importlib.util.find_spec("huggingface_hub") is not None else ()
+    return (("models that are unpacked", cache_folder()), *of_hub, ("reports_dir", config.reports_dir))
 
 
 def _packages() -> Iterator[str]:

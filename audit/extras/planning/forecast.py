@@ -416,7 +416,7 @@ def _tokenizer(config: AuditConfig, say: Say) -> ChatTokenizer | None:
 
     if config.model.base_url is not None or config.engine.name in ("openai", "planted"):
         return None
-    hush()
+    hush(f"model.path={config.model.path}")
     if unpacking := say_unpacking(config.model):
         say(unpacking)
     return ChatTokenizer.of(config.model, config.engine, resolve_model(config.model, weights=False).folder)
