@@ -116,6 +116,8 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
     for key, absent in _NEW_TO_ELICITATION.items():
         if settings["elicitation"][key] == absent:
             del settings["elicitation"][key]
+    if config.elicitation_method != "expected":  # no number's end is asked
+        settings["elicitation"].pop("ends", None)
     return settings
 
 
@@ -135,6 +137,8 @@ def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference
     now = plan.identity()
     if now["elicitation"] is not None:
         now["elicitation"] = {**dict.fromkeys(_NEW_TO_ELICITATION), **now["elicitation"]}
+        if "ends" not in (earlier.get("elicitation") or {}):  # begun the exact way, it goes on so
+            del now["elicitation"]["ends"]
     now["model"] = {"chat_template": None, **now["model"]}
     if (earlier.get("chat") or {}).get("date") is not None:
         now["chat"] = {"date": plan.config.model.date}
@@ -185,13 +189,20 @@ def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:
     # Earlier versions named folders by the model's card: continue in such a folder.
     card = Path(model.path).name if model.name == "own" else model.name
     identity = plan.identity()
+    elicitation = {key: value for key, value in (identity["elicitation"] or {}).items() if value != AUTO}
     if plan.config.needs_trials:
         # Earlier versions had no trials, and wrote the answers: continue such a run, unless `generate` was asked for.
-        elicitation = {key: value for key, value in identity["elicitation"].items() if value != AUTO}
         written = {**identity, "elicitation": {**elicitation, "method": plan.config.elicitation_method}}
         for name in (card, asked_model_name(model)):
             earlier = parent / _folder_name(name, plan, written)
             if Manifest.part_of(earlier, "config", "elicitation").get("method") == AUTO:
+                return earlier
+    elif elicitation.pop("ends", ""):
+        # They asked whether numbers end of each prompt: continue so, unless `ends=exact` was asked for.
+        exact = {**identity, "elicitation": elicitation}
+        for name in (card, asked_model_name(model)):
+            earlier = parent / _folder_name(name, plan, exact)
+            if earlier.is_dir() and "ends" not in Manifest.part_of(earlier, "config", "elicitation"):
                 return earlier
     earlier = parent / _folder_name(card, plan, identity)
     return earlier if earlier.is_dir() else parent / _folder_name(asked_model_name(model), plan, identity)
