@@ -310,7 +310,7 @@ def sweep(audit, monkeypatch):
             write_run(folder, variant=config.prompt.name, seed=config.seed)
         page = folder / "report.html"
         gap = pd.DataFrame({"headline": [False]})
-        return Published(run_dir=folder, report=page, gap=gap, confidence=0.95, remarks=())
+        return Published(run_dir=folder, report=page, gap=gap, confidence=0.95, remarks=(), summary=None)
 
     monkeypatch.setattr("audit.tasks.pipeline.run_audit", run_audit)
     return lambda *overrides: audit("run", "-m", "reports_dir=reports", *overrides)

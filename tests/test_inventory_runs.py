@@ -283,9 +283,10 @@ def test_prose_is_counted_and_never_scored(text, status, scripted, tmp_path, cap
     assert groups["score"].isna().all()
     assert (groups["note"] != "").all()
     assert table(run, "inventory_outcomes")[f"n_{status}"].sum() == 40
-    assert "None of 40 answers could be read" in capsys.readouterr().err
+    assert capsys.readouterr().out.startswith("answer:   ")
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "No answer" in page
+    assert "None of 40 answers could be read" in page
     assert not list(run.glob("figures/*"))
 
 

@@ -20,10 +20,12 @@ from runs import as_stored, collected, in_parts
 
 from audit.errors import ConfigError
 from audit.report.sentences import LIMITS
+from audit.report.verdicts import STEPS
 from audit.runs.store import RunFolder
 from audit.tables.ratings import RATINGS
 from audit.tables.run_of_ratings import TABLES
 
+SHOWN = "report:   {0} (all numbers, tables and N notes; to see it: xdg-open {0})"  # a run's last line
 N_PROMPTS = 50  # 5 perceivers x 5 experiencers x 2 narratives: shards 0 to 6 of seven, shard 7 of one
 
 
@@ -208,9 +210,8 @@ def test_the_manifest_says_what_ran(uninterrupted, tiny_model):
 def test_a_run_shows_the_gap_and_where_the_report_is(tiny_model, audit, capsys, finished):
     assert audit("run", *overrides(tiny_model, "run")) == 0
     out, err = capsys.readouterr()
-    assert "faith" in out
-    assert "origin" in out
-    assert out.splitlines()[-1] == "report: run/report.html"
+    assert out.startswith("answer:   faith: ")
+    assert SHOWN.format("run/report.html") == re.sub(r"\d+ notes?", "N notes", out.splitlines()[-1])
     assert "all 50 prompts are already answered; analysing" in err
 
 
@@ -371,7 +372,8 @@ def test_reporting_again_gives_the_same_tables_and_figures_byte_for_byte(audit, 
     assert len([*(moved / "figures").iterdir()]) == len([*(uninterrupted / "figures").iterdir()])
     assert (moved / "report.html").read_bytes() == (uninterrupted / "report.html").read_bytes()
     assert shards_of(moved) == shards_of(uninterrupted)
-    assert capsys.readouterr().out.splitlines()[-1] == f"report: {moved / 'report.html'}"
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert SHOWN.format(moved / "report.html") == re.sub(r"\d+ notes?", "N notes", last)
 
 
 def test_an_incomplete_run_is_not_reported(audit, finished, capsys):
@@ -682,7 +684,7 @@ def test_outside_ratings_give_the_gap_worked_by_hand(outside, tmp_path, capsys):
     assert (row["n_narratives"], row["n_answers"], row["n_missing"]) == (3, 12, 0)
     out, err = capsys.readouterr()
     assert "+10.00" in out
-    assert out.splitlines()[-1] == "report: out/report.html"
+    assert SHOWN.format("out/report.html") == re.sub(r"\d+ notes?", "N notes", out.splitlines()[-1])
     assert err.splitlines()[0] == "r.csv: 12 ratings of 12 prompts on a scale from 0 to 100"
     manifest = manifest_of(tmp_path / "out")
     assert (manifest["model"]["name"], manifest["counts"]["rated"]) == ("a-model", 12)
@@ -752,13 +754,12 @@ def test_a_status_tells_refusals_and_gives_their_gap(outside, tmp_path, capsys):
     assert "does not say why" not in err
 
 
-def test_without_a_status_it_is_said_that_nobody_knows_why_ratings_are_missing(outside, tmp_path, capsys):
+def test_without_a_status_it_is_said_that_nobody_knows_why_ratings_are_missing(outside, tmp_path):
     assert outside(changed=REFUSED) == 0
-    assert "note: The table of ratings does not say why 1 rating" in capsys.readouterr().err
     assert "does not say why 1 rating" in (tmp_path / "out" / "report.html").read_text()
     assert manifest_of(tmp_path / "out")["counts"]["unparseable"] == 1
     assert outside(run_dir="whole") == 0
-    assert "does not say why" not in capsys.readouterr().err
+    assert "does not say why" not in (tmp_path / "whole" / "report.html").read_text()
 
 
 def test_a_formula_is_refused_before_the_outside_folder_is_made(outside, tmp_path, capsys):
@@ -789,7 +790,9 @@ def test_ctrl_c_ends_in_130_and_the_same_command_goes_on_to_the_same_ratings(
     assert len(kept) < 8
     assert (nth == 1) == (not kept)
     assert audit("report", "run") == 0
-    assert re.search(r"note: \d+ of \d+ prompts have been asked", capsys.readouterr().err)
+    told = capsys.readouterr().out
+    assert LIMITS["unfinished"][0].lower() in told
+    assert f"next:     {STEPS['finish']}\n          {manifest_of(tmp_path / 'run')['command']}\n" in told
     assert LIMITS["unfinished"][0] in (tmp_path / "run" / "report.html").read_text()
     if kept:
         assert table_of(tmp_path / "run", "verdicts")["reasons"].str.startswith("unfinished").all()
@@ -872,7 +875,7 @@ def test_a_sweep_loads_the_model_once_and_gives_each_job_a_folder(
     assert set(runs) == {"origin", "scale-10"}
     assert shards_of(runs["origin"]) == shards_of(uninterrupted)
     assert ratings_of(runs["scale-10"])["intensity"].between(0, 10).all()
-    assert capsys.readouterr().out.count("report: ") == 2
+    assert capsys.readouterr().out.count("report:   ") == 2
 
 
 def test_a_job_that_fails_does_not_stop_the_others_but_the_exit_code_tells(tiny_model, audit, tmp_path, loads, capsys):
@@ -898,9 +901,7 @@ def test_prose_is_counted_as_unparseable_and_there_is_a_report_without_a_gap(mak
     gap = pd.read_csv(tmp_path / "run" / "tables" / "gap.csv")
     assert gap["delta"].isna().all()
     assert gap["delta_z"].isna().all()
-    err = capsys.readouterr().err
-    assert "note: faith: " in err
-    assert "no δ" in err
+    assert "answer:   faith: No answer: " in capsys.readouterr().out
     packed = (tmp_path / "run" / "report.html").read_text().split('id="explore-data">')[1].split("</script>")[0]
     assert b"I feel so sad" in gzip.decompress(base64.b64decode(packed))
 

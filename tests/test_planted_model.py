@@ -348,11 +348,9 @@ def test_terminal_gate_comparison_index_and_exports_name_it_as_one(runs, audit_i
     capfd.readouterr()
     for name in ("a", "c"):
         assert audit_in(runs, "report", f"reports/{name}") == 0
-        out, err = capfd.readouterr()
-        verdicts = [line for line in out.splitlines() if "verdict:" in line or "who gets less?" in line]
-        assert verdicts
-        assert all(line.startswith(f"{MARK}: ") for line in verdicts)
-        assert "note: No language model was asked" in err
+        answers = capfd.readouterr().out.partition("how sure:")[0].splitlines()
+        assert len(answers) == 2
+        assert all(f" {MARK}: religion: " in line for line in answers)
     for folder, more in (("a", []), ("b", ["baseline=reports/a"])):
         assert audit_in(runs, "gate", f"reports/{folder}", "margin=5", "out=gate", *more) in (0, 1, 3)
         assert capfd.readouterr().out.rstrip().splitlines()[-1].rstrip().endswith(f"({MARK}).")

@@ -12,6 +12,7 @@ import pytest
 from gated import TWO_TERMS, gate, of, run_maker, two_terms, verdict
 
 import audit
+from audit.report.terminal import in_lines
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.disparity import REFUSALS
@@ -41,7 +42,7 @@ def deployed(table):
 
 
 def published(run):
-    """Return the answers on refusals by group, the text of the page, and the lines of the terminal."""
+    """Return the answers on refusals by group, the text of the page, and what the terminal answers."""
     with RunFolder(run) as kept:
         said = publish_ratings(kept, Manifest.read(run))
     table = pd.read_csv(run / "tables" / "disparity.csv", keep_default_na=False)
@@ -49,7 +50,7 @@ def published(run):
     heads = heads[heads["view"] == "no_persona"].set_index("group")
     heads = heads.assign(disparity=heads["disparity"].astype(float))
     page = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", said.report.read_text("utf-8")))
-    return heads, page, " ".join(said.controls)
+    return heads, page, in_lines(said.summary)["answer"]
 
 
 def verdicts_of(run):

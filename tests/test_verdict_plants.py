@@ -19,7 +19,8 @@ from audit.comparing.changes import OTHER_PAIRS, compare_runs
 from audit.comparing.run_gaps import gaps_of_ratings
 from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.report.verdicts import verdict_lines
+from audit.report.numbers import rows_of
+from audit.report.verdicts import supported, worded
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
@@ -380,8 +381,8 @@ def test_what_is_ruled_out_beyond_invented_groups_or_with_repeated_words_says_so
     ):  # fmt: skip
         found = said(analysed(make_run(table, control, placebo=placebo)), 2.0)
         assert (found.code, found.control) == ("within", control)
-        lines = list(verdict_lines(pd.DataFrame([found.row()], columns=list(VERDICTS))))
-        assert [words in line for line in lines] == [True, True, False]
+        [row] = rows_of(pd.DataFrame([found.row()], columns=list(VERDICTS)), "verdicts")
+        assert [words in line for line in (worded(row).words, supported(row), worded(row).step)] == [True, True, False]
 
 
 def test_a_difference_from_invented_groups_can_be_twice_as_large_as_a_gap(make_run):

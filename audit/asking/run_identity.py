@@ -119,6 +119,8 @@ def settings_of(config: AuditConfig) -> dict[str, Any]:
     for key, absent in _NEW_TO_ELICITATION.items():
         if settings["elicitation"][key] == absent:
             del settings["elicitation"][key]
+    if config.elicitation_method != "expected":  # no number's end is asked
+        settings["elicitation"].pop("ends", None)
     return settings
 
 
@@ -138,6 +140,8 @@ def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference
     now = plan.identity()
     if now["elicitation"] is not None:
         now["elicitation"] = {**dict.fromkeys(_NEW_TO_ELICITATION), **now["elicitation"]}
+        if "ends" not in (earlier.get("elicitation") or {}):  # begun the exact way, it goes on so
+            del now["elicitation"]["ends"]
     now["model"] = {"chat_template": None, **now["model"]}
     if (earlier.get("chat") or {}).get("date") is not None:
         now["chat"] = {"date": plan.config.model.date}
@@ -185,23 +189,28 @@ def asked_model_name(model: ModelConfig) -> str:
 def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:
     """Return a configuration's run folder, always the same; ``within`` None means ``reports_dir``."""
     model, parent = plan.config.model, within or plan.config.reports_dir
-    # Earlier versions named folders by the model's card or by what was not asked about: continue in such a folder.
+    asked, identity = asked_model_name(model), plan.identity()
     card = Path(model.path).name if model.name == "own" else model.name
-    asked = asked_model_name(model)
-    identity = plan.identity()
+    elicitation = {key: value for key, value in (identity["elicitation"] or {}).items() if value != AUTO}
+
+    def earlier(identity: Mapping[str, Any]) -> Iterator[Path]:
+        # Earlier versions named folders by the model's card or by what was not asked about: continue in such a folder.
+        for name in (card, asked):
+            yield parent / _folder_name(name, (*plan.named, plan.grid.variant.name), plan, identity)
+
     if plan.config.needs_trials:
         # Earlier versions had no trials, and wrote the answers: continue such a run, unless `generate` was asked for.
-        elicitation = {key: value for key, value in identity["elicitation"].items() if value != AUTO}
         written = {**identity, "elicitation": {**elicitation, "method": plan.config.elicitation_method}}
-        for name in (card, asked):
-            earlier = parent / _folder_name(name, (*plan.named, plan.grid.variant.name), plan, written)
-            if Manifest.part_of(earlier, "config", "elicitation").get("method") == AUTO:
-                return earlier
-    for name in (card, asked):
-        earlier = parent / _folder_name(name, (*plan.named, plan.grid.variant.name), plan, identity)
-        if earlier.is_dir():
-            return earlier
-    return parent / _folder_name(_OWNER.sub("", asked), _question(plan), plan, identity)
+        for folder in earlier(written):
+            if Manifest.part_of(folder, "config", "elicitation").get("method") == AUTO:
+                return folder
+    elif elicitation.pop("ends", ""):
+        # They asked whether numbers end of each prompt: continue so, unless `ends=exact` was asked for.
+        for folder in earlier({**identity, "elicitation": elicitation}):
+            if folder.is_dir() and "ends" not in Manifest.part_of(folder, "config", "elicitation"):
+                return folder
+    named = parent / _folder_name(_OWNER.sub("", asked), _question(plan), plan, identity)
+    return next((folder for folder in earlier(identity) if folder.is_dir()), named)
 
 
 def _question(plan: Planned) -> Iterator[str]:

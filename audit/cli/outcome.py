@@ -1,25 +1,68 @@
-"""The outcome of a run as commands print it: remarks, the main table, and where the report is."""
+"""The outcome of a run as commands print it: what its report says first, what to do next, and where the report is."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from audit.cli.terminal.printing import note, print_table, tell
-from audit.tables.formatting import dimension_title
+from audit.cli.terminal.printing import command_line, tell
+from audit.report.terminal import NEXT, in_lines
+from audit.report.verdicts import STEPS
+from audit.runs.manifest import Manifest
+from audit.tables.formatting import plural
 
 if TYPE_CHECKING:
     from audit.tasks.base import Published
 
+_MARGIN: Final = 0.02  # of the scale: the margin of a command that needs one
+_OPENS: Final = {"darwin": "open", "win32": "start"}  # what opens a file; xdg-open elsewhere
+_AGAIN: Final = re.compile(r"\bagain with (?:more|at least ([\d,]+)) narratives")
+_OPTION: Final = re.compile(r"\(([a-z_]+(?:\.[a-z_]+)+|[a-z_]+(?==))")
+
 
 def show_outcome(outcome: Published) -> None:
-    """Print what was found in a run, and the path of its report."""
-    about: dict[str, list[str]] = {}
-    for remark in outcome.remarks:
-        about.setdefault(remark.text, []).extend([dimension_title(remark.dimension)] if remark.dimension else [])
-    for text, dimensions in about.items():
-        note(f"{', '.join(dict.fromkeys(dimensions))}{': ' if dimensions else ''}{text}")
-    if outcome.lines:
-        print_table(outcome.lines)
-    for line in outcome.controls:
-        tell(line)
-    tell(f"report: {outcome.report}")
+    """Print what was found in a run, what to do next, and where its report is."""
+    lines = in_lines(outcome.summary)
+    command = next_command(lines[NEXT], Manifest.read(outcome.run_dir), outcome.run_dir) if NEXT in lines else ""
+    if command:
+        lines[NEXT] += f"\n{command}"
+    for name, words in lines.items():
+        for place, line in enumerate(words.split("\n")):
+            tell(f"{'' if place else f'{name}:':<10}{line}")
+    notes = plural(len(outcome.remarks), "note")
+    opens = shlex.join([_OPENS.get(sys.platform, "xdg-open"), str(outcome.report)])
+    tell(f"{'report:':<10}{outcome.report} (all numbers, tables and {notes}; to see it: {opens})")
+
+
+def next_command(step: str, manifest: Manifest, run_dir: Path) -> str:
+    """Return a command that does what a step says, or one that explains the option it names; empty without either."""
+    length = manifest.scale.high - manifest.scale.low
+    if step == STEPS["finish"]:
+        return manifest.command
+    if not math.isnan(length) and "statistics.margin=" in step:
+        return command_line("report", str(run_dir), f"statistics.margin={_MARGIN * length:g}")
+    if again := _AGAIN.search(step):
+        wanted = (
+            math.ceil(int(again[1].replace(",", "")) / max(1, len(manifest.stimuli.emotions))) if again[1] else "all"
+        )
+        if own := _again(manifest, "stimuli.situations_per_emotion", wanted):
+            return own
+    if "(prompt=)" in step:
+        return _again(manifest, "prompt", "origin" if manifest.prompt.variant == "persona-1" else "persona-1")
+    if not math.isnan(length) and step == STEPS["nothing"]:
+        return command_line("gate", str(run_dir), f"margin={_MARGIN * length:g}")
+    option = _OPTION.search(step)
+    return command_line("options", option[1]) if option else ""
+
+
+def _again(manifest: Manifest, option: str, value: object) -> str:
+    """Return a run's command with an option set, for a folder of its own; empty if no single run was asked for."""
+    asked = shlex.split(manifest.command)
+    if asked[:4] != ["python", "-m", "audit", "run"] or {"-m", "--multirun"} & set(asked[4:]):
+        return ""
+    kept = [word for word in asked[4:] if word.partition("=")[0].lstrip("+") not in ("run_dir", option)]
+    return command_line("run", *kept, f"{option}={value}")

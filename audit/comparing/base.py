@@ -12,7 +12,7 @@ import pandas as pd
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.planted import MARK
-from audit.runs.differences import accepted_in, engine_remarks, identity_of, label_runs
+from audit.runs.differences import accepted_in, ends_in, engine_remarks, identity_of, label_runs
 from audit.runs.manifest import Manifest
 from audit.tables.base import Table, dictionary
 from audit.tables.formatting import dimension_title, encodable, plural
@@ -232,7 +232,9 @@ def texts_of(choices: Mapping[str, str]) -> str:
 
 def remarks_on_runs(runs: Mapping[str, ComparedRun], used: AnalysisSettings, names: Sequence[str]) -> Iterator[str]:
     """Yield what limits a comparison of any runs; ``names`` are the settings that it uses."""
-    yield from accepted_in({label: run.manifest for label, run in runs.items()})
+    manifests = {label: run.manifest for label, run in runs.items()}
+    yield from accepted_in(manifests)
+    yield from ends_in(manifests)
     if planted := [label for label, run in runs.items() if run.manifest.model.planted is not None]:
         yield f"No language model was asked, but a {MARK}: {which(planted, runs)}."
     yield from _other_languages(runs)

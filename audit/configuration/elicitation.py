@@ -32,9 +32,9 @@ class ElicitationConfig(OptionGroup):
         "scale; 0 = skip none",
     )
     ends: Literal["exact", "calibrated"] = Field(
-        default="exact",
-        description="expected: whether a number ends: exact = each prompt is asked; calibrated = a sample is asked, "
-        "with fewer questions and a statistical bound",
+        default="calibrated",
+        description="expected: whether a number ends: calibrated = a sample is asked, if ends hardly vary in it, "
+        "with a statistical bound; exact = each prompt is asked, with several times the questions",
     )
     prefill: str = Field(
         default="",

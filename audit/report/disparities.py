@@ -7,15 +7,14 @@ another.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import pandas as pd
 from markupsafe import Markup
 
 from audit.report.effect_size import share_of_response
-from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_gap, show_interval, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, show, show_gap, show_interval, show_rounded_interval
 from audit.report.verdicts import OF_MEASURES, REASONS, STEPS, is_of_measure, narratives_needed
 from audit.tables.disparity import REFUSALS, SHOWN_APART, deciding_rows
 from audit.tables.formatting import (
@@ -23,10 +22,8 @@ from audit.tables.formatting import (
     brief,
     count,
     coverage,
-    dimension_title,
     listed,
     p_value,
-    printable,
     rate,
     unsigned,
 )
@@ -199,25 +196,6 @@ def who_is_refused(rows: Iterable[PlacedRow], *, confidence: float) -> Disparity
     if all(row["code"] != "higher" for row in found.found):
         return None
     return replace(found, words=Markup("Refusals: {}{}").format(found.words[:1].lower(), found.words[1:]))
-
-
-def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:
-    """Yield lines for a terminal on who is rated lower, and what to do next, for each dimension and variant."""
-    by_place: dict[tuple[str, str], list[PlacedRow]] = {}
-    for row in rows_of(disparity, "disparity"):
-        by_place.setdefault((str(row["dimension"]), str(row["variant"])), []).append(row)
-    for (dimension, variant), every in by_place.items():
-        rows = [row for row in every if row["outcome"] == "intensity"]
-        told = [who_gets_less(rows, confidence=confidence)] if deciding_rows(rows) else []
-        for found in filter(None, (*told, who_is_refused(every, confidence=confidence))):
-            where = f"{dimension_title(dimension)} ({printable(brief(variant))})"
-            said = f"who gets less? {where}: {found.words.striptags()}."
-            if found.number and found.row is not None:
-                number = Markup("{} {} ({}; {})").format(found.number, found.row["unit"], found.spread, found.facts)
-                said += f" {number.striptags()}."
-            yield said
-            if found.step:
-                yield f"  next: {Markup(found.step).striptags()}"
 
 
 def is_lower(row: PlacedRow) -> bool:

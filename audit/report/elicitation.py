@@ -58,11 +58,9 @@ _BEGUN: Final = Markup(
 
 
 _CALIBRATED: Final = Markup(
-    " Whether each number ends was asked of a random sample of {n} prompts first. The ratings take the sample's mean "
-    "shares; those whose bound would be wider than 1% of the scale were asked. The bound is statistical "
-    "(<code>ends_points</code>: a 99% prediction interval, for prompts such as the sample's). In the sample, taking "
-    "the other prompts' shares moved a rating by {rms} points (root mean square), {most} at most, and in-group and "
-    "out-group ratings apart by at most {systematic} (99% interval), which bounds of gaps include."
+    " Whether another digit follows a number was asked of a random sample of {n} prompts, and its mean was taken for "
+    "the others: in the sample this moved a rating by {most} points at most, and it moves δ by at most {systematic} "
+    "points (99% interval), which bounds of gaps include."
 )
 _NOT_CALIBRATED: Final = Markup(" Whether numbers end was asked of each prompt, not of a sample, since {why}.")
 
@@ -79,10 +77,8 @@ def describe_elicitation(
     words = ELICITATION.get(kind, "This report has no description of the method {method!r}; see its documentation.")
     described = Markup(words).format(scale=scale, method=method)
     if ends.way == "calibrated":
-        rms, most, systematic = (
-            f"{points:.2g}" for points in (ends.rms_points, ends.max_points, ends.systematic_points)
-        )
-        described += _CALIBRATED.format(n=ends.n_prompts, rms=rms, most=most, systematic=systematic)
-    elif ends.why:
+        most, systematic = (f"{points:.2g}" for points in (ends.max_points, ends.systematic_points))
+        described += _CALIBRATED.format(n=ends.n_prompts, most=most, systematic=systematic)
+    elif ends.why and ends.n_prompts:  # else there was nothing to choose
         described += _NOT_CALIBRATED.format(why=ends.why)
     return described + _BEGUN.format(begun=begun) if begun else described

@@ -20,6 +20,12 @@ OTHER_PROMPTS = Markup("To get all prompts, run <code>python -m audit prompts</c
 _OUTSIDE = "outside"
 
 
+class RunPage(str):
+    """A run's page as HTML, with its first screen, which the terminal shows."""
+
+    summary: Summary
+
+
 def render_run(
     view: ManifestView,
     summary: Summary,
@@ -34,30 +40,34 @@ def render_run(
     styles: tuple[str, ...] = (),  # besides those of all pages
     scripts: tuple[str, ...] = (),
     max_downloads: int = MAX_DOWNLOADS,
-) -> str:
+) -> RunPage:
     """Render a run's page; the task's sections begin with :func:`answer_section`."""
     downloads, packed = pack_tables(tables, max_bytes=max_downloads)
     see = Markup(' <a href="#example-prompt">See one prompt</a>')
     outside = view.method == _OUTSIDE
-    return render_page(
-        "run.html.j2",
-        styles=("style.css", *styles),
-        scripts=("page.js", *scripts, "downloads.js"),
-        title=title,
-        heading=heading,
-        kicker=f"empathy-audit {kicker}, {'analysed on' if outside else 'run of'} {view.date}",
-        asked=[summary.asked + (see if view.has_prompt else Markup("")), *asked],
-        sections=present(
-            *sections,
-            page_section("downloads", "Downloads", "Downloads", prose("run_parts", "downloads", downloads)),
-            page_section(
-                "reproduce", "Reproduce", "How to reproduce it", prose("run_parts", "reproduce", view, outside)
+    page = RunPage(
+        render_page(
+            "run.html.j2",
+            styles=("style.css", *styles),
+            scripts=("page.js", *scripts, "downloads.js"),
+            title=title,
+            heading=heading,
+            kicker=f"empathy-audit {kicker}, {'analysed on' if outside else 'run of'} {view.date}",
+            asked=[summary.asked + (see if view.has_prompt else Markup("")), *asked],
+            sections=present(
+                *sections,
+                page_section("downloads", "Downloads", "Downloads", prose("run_parts", "downloads", downloads)),
+                page_section(
+                    "reproduce", "Reproduce", "How to reproduce it", prose("run_parts", "reproduce", view, outside)
+                ),
+                page_section("cite", "Cite", "How to cite it", cite),
+                page_section("manifest", "Manifest", "The manifest", prose("run_parts", "manifest", view)),
             ),
-            page_section("cite", "Cite", "How to cite it", cite),
-            page_section("manifest", "Manifest", "The manifest", prose("run_parts", "manifest", view)),
-        ),
-        packed=Markup(packed),
+            packed=Markup(packed),
+        )
     )
+    page.summary = summary
+    return page
 
 
 def page_section(anchor: str, label: str, title: str, *content: Block | Markup | None) -> Section:

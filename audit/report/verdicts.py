@@ -6,15 +6,14 @@ Every page, table and export takes its words for a run's average gap from here, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import pandas as pd
 from markupsafe import Markup
 
-from audit.report.numbers import PlacedRow, rows_of, show
-from audit.tables.formatting import brief, count, dimension_title, listed, printable, towards, unsigned
+from audit.report.numbers import PlacedRow, show
+from audit.tables.formatting import count, listed, towards, unsigned
 from audit.tables.verdicts import DEALINGS_DRAWN
 
 REASONS: Final = {
@@ -229,18 +228,6 @@ def narratives_needed(row: PlacedRow) -> Markup:
     return Markup("at least {} narratives (this run has {})").format(
         show(row, "n_needed", count), show(row, "n_narratives", count)
     )
-
-
-def verdict_lines(verdicts: pd.DataFrame) -> Iterator[str]:
-    """Yield lines for a terminal on what was decided, and what to do next."""
-    for row in rows_of(verdicts, "verdicts"):
-        found = worded(row)
-        where = f"{dimension_title(str(row['dimension']))} ({printable(brief(str(row['variant'])))})"
-        yield f"verdict: {where}: {found.words.striptags()}."
-        if small := supported(row):
-            yield f"  {small.striptags()}"
-        if found.step:
-            yield f"  next: {Markup(found.step).striptags()}"
 
 
 def supported(row: PlacedRow | None) -> Markup:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from audit.configuration.schema import fingerprint
 from audit.runs.manifest import Manifest
-from audit.tables.formatting import MISSING, dimension_title, encodable, plural, printable, scale_end
+from audit.tables.formatting import MISSING, dimension_title, either, encodable, plural, printable, scale_end
 from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48  # characters of a choice in a label; the table of runs has all of them
@@ -75,6 +75,19 @@ def accepted_in(manifests: Mapping[str, Manifest]) -> Iterator[str]:
         yield (
             f"Files had changed since they were stored, and were accepted as they are: {'; '.join(of)}. Whether those "
             "answers are the models' is not known."
+        )
+
+
+def ends_in(manifests: Mapping[str, Manifest]) -> Iterator[str]:
+    """Say which runs, by label, took ends of numbers from a sample although others did not, and how much that moves."""
+    reading = {label: each.ends for label, each in manifests.items() if each.elicitation.method == "expected"}
+    sampled = {label: ends.systematic_points for label, ends in reading.items() if ends.way == "calibrated"}
+    if 0 < len(sampled) < len(reading):
+        most = max(sampled.values())
+        yield (
+            f"Whether numbers end was asked of a sample of prompts in {'; '.join(sampled)}, and of each prompt in the "
+            f"other {either(len(reading) - len(sampled), 'run', 'runs')} (elicitation.ends). A change of δ between "
+            f"them may be off by up to {most:.2g} points for that."
         )
 
 
@@ -298,8 +311,9 @@ def _led(manifest: Manifest) -> tuple[str, str]:
 
 def _answering(manifest: Manifest) -> str:
     """Return the SHA-256 of the settings that shape answers, without those that the method does not read."""
-    unread = {"max_tokens", "parser"} if manifest.elicitation.method == "expected" else {"max_pruned_points", "ends"}
-    read = {key: value for key, value in manifest.identity.elicitation.items() if key not in unread}
+    unread = {"max_tokens", "parser"} if manifest.elicitation.method == "expected" else {"max_pruned_points"}
+    # Ends that a sample tells are the same within a bound, which a remark names.
+    read = {key: value for key, value in manifest.identity.elicitation.items() if key not in {*unread, "ends"}}
     thinking = manifest.identity.content.get("thinking")
     return fingerprint({"elicitation": read, **_asked(manifest), **({"thinking": thinking} if thinking else {})})
 

@@ -29,6 +29,7 @@ from stimuli.prompts import Prompt
 
 if TYPE_CHECKING:
     from audit.engines.base import OpenModel
+    from audit.report.summary import Summary
     from audit.statistics.remarks import Remark
 
 
@@ -41,8 +42,7 @@ class Published:
     gap: pd.DataFrame  # the main table, see audit.tables.gap.GAP
     confidence: float  # of the intervals in gap
     remarks: tuple[Remark, ...]
-    lines: Sequence[tuple[str, ...]] = ()  # gap as it is printed: lines of cells, the head first
-    controls: tuple[str, ...] = ()  # how much of each gap is repetition of words, and the verdicts, in plain words
+    summary: Summary  # the first screen of the report
 
 
 P = TypeVar("P", bound=Planned)

@@ -88,8 +88,8 @@ def analysed(task: Task[Any], folder: RunFolder, manifest: Manifest) -> Publishe
     published = task.publish(folder, folder.stamped(manifest, computed_by()))
     if manifest.model.planted is None:
         return published
-    marked = (line if line.startswith(" ") else f"{MARK}: {line}" for line in published.controls)
-    return replace(published, controls=tuple(marked))
+    marked = (replace(each, title=f"{MARK}: {each.title}") for each in published.summary.findings)
+    return replace(published, summary=replace(published.summary, findings=tuple(marked)))
 
 
 def _folder_of(plan: Planned, job: int | None) -> Path:

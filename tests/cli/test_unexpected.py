@@ -178,7 +178,7 @@ def test_a_run_of_a_sweep_that_fails_so_does_not_lose_the_others(audit, state, c
     def run_audit(config, **_):
         if config.prompt.name == "persona-1":
             raise MemoryError
-        return Published(Path(config.prompt.name), Path("page"), (), (), ())
+        return Published(Path(config.prompt.name), Path("page"), (), (), (), None)
 
     monkeypatch.setattr("audit.tasks.pipeline.run_audit", run_audit)
     assert audit("run", "-m", "prompt=origin,persona-1,scale-10") == UNEXPECTED

@@ -18,6 +18,7 @@ from dataclasses import asdict, replace
 from audit.configuration.engine import EngineConfig
 from audit.configuration.model import ModelConfig
 from audit.engines.base import encode_prompts
+from audit.asking.elicitation.ends import Sampled
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation
 from audit.engines.dialects import THINK
@@ -41,6 +42,10 @@ for name, elicitation, part in (
 ):
     opened.engine.forget()
     answers[name] = [asdict(outcome) for outcome in elicitation.elicit(opened.engine, part)]
+sample = expected.calibrate(opened.engine, prompts, [Sampled(k, k % 2 == 0) for k in range(len(prompts))])
+of_sample = ExpectedElicitation(Scale(0, 10), 0.0, sample).elicit(opened.engine, prompts)
+answers["calibrated"] = [asdict(outcome) for outcome in of_sample]
+answers["shares"] = sample.shares.tolist()
 rows = encode_prompts(opened.engine, [Prompt(**prompt) for prompt in asked["stories"]], room=16)
 whole = list(range(len(rows)))
 for name, places, settings, shift in (
@@ -172,6 +177,25 @@ def test_expected_intensities_agree(answers):
     assert set(column(answers, "vllm", "status")) == {"rated"}
     assert len({round(intensity, 3) for intensity in ours}) > 6
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
+
+
+def test_intensities_with_ends_of_a_sample_agree_and_lie_within_their_bounds_of_the_exact_ones(answers):
+    shares = [np.array(answers[engine]["shares"], dtype=float) for engine in ("vllm", "transformers")]
+    np.testing.assert_allclose(*shares, atol=1e-3)
+    assert np.isfinite(shares[0]).any()
+    for engine in ("vllm", "transformers"):
+        found, exact, bound = (
+            np.array(column(answers, engine, name, elicitation), dtype=float)
+            for name, elicitation in (
+                ("intensity", "calibrated"),
+                ("intensity", "expected"),
+                ("ends_points", "calibrated"),
+            )
+        )
+        assert np.isfinite(bound).any()  # NaN: so wide that the prompt was asked
+        assert (np.abs(found - exact) <= np.nan_to_num(bound) + 1e-3).mean() > 0.9
+    both = [column(answers, engine, "intensity", "calibrated") for engine in ("vllm", "transformers")]
+    np.testing.assert_allclose(*both, atol=1e-3)
 
 
 def test_number_mass_mode_and_spread_agree(answers):

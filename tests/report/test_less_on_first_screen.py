@@ -11,14 +11,14 @@ import pytest
 from planted import CASES, Planted, decided, gets_less, grouped
 from test_first_screen import analysis_of
 
-from audit.report.disparities import disparity_lines
-from audit.report.numbers import PlacedRow, rows_of
+from audit.report.run_page import RunPage
 from audit.report.summary import NO_GAP_NONE_LESS, NONE_LESS, WORDS_DIFFER, ShortAnswer, summary
+from audit.report.terminal import in_lines
 from audit.report.verdicts import REASONS
 from audit.statistics.analysis import Analysis
 from audit.statistics.ratings import NO_PERSONA, UNSPECIFIED
 from audit.tables.formatting import printable
-from audit.tasks.intensity.first_screen import LESS, SIDE
+from audit.tasks.intensity.first_screen import LESS, NOT_FOLLOWED, SIDE
 from audit.tasks.intensity.page import render_report
 
 
@@ -57,7 +57,9 @@ def without_persona(ratings: pd.DataFrame) -> pd.DataFrame:
     return ratings.assign(perceiver_group=groups.astype("category"))
 
 
-def rendered(planted: Planted, *, deployed: bool = False, code: str = "", old: bool = False) -> tuple[str, Analysis]:
+def rendered(
+    planted: Planted, *, deployed: bool = False, code: str = "", old: bool = False
+) -> tuple[RunPage, Analysis]:
     """Return the page; ``code`` is of a remark on the run, and an old one has no table of disparities."""
     alter = [without_persona] if deployed else []
     manifest, analysis = analysis_of(as_deployed(planted) if deployed else planted, *alter)
@@ -239,34 +241,27 @@ def test_what_was_found_is_never_hidden_behind_what_is_undecided_and_each_questi
 # --- The terminal -----------------------------------------------------------------------------------------------------
 
 
-def lines_of(planted: Planted, *, code: str = "") -> list[str]:
-    return list(disparity_lines(rendered(planted, code=code)[1].tables["disparity"], confidence=0.95))
-
-
 def test_the_terminal_says_the_same_words_with_the_number_and_the_next_step() -> None:
-    _, (first, _), _ = shown("less-for-one")
-    [line] = lines_of(gets_less())
-    assert line.startswith(f"who gets less? identity (outside): {first.verdict}. −")
-    assert f"{first.value:.2f}".replace("-", "−") in line
-    assert "<" not in line.replace("p < ", "").replace(": < ", "")
-    said, step = lines_of(gets_less(), code="manipulation")
-    assert said == f"who gets less? identity (outside): No verdict: {REASONS['manipulation']}."
-    assert step.startswith("  next: Change the prompt (prompt=)")
+    page, _ = rendered(gets_less())
+    first, _ = findings_of(page)
+    said = in_lines(page.summary)["answer"].split("\n")[0]
+    assert said.startswith(f"identity: Does a group get less, whoever it speaks as? {first.verdict}: −")
+    assert f"{first.value:.2f} points".replace("-", "−") in said
+    assert "<" not in said.replace("p < ", "").replace(": < ", "")
+    lines = in_lines(rendered(gets_less(), code="manipulation")[0].summary)
+    assert lines["answer"] == f"identity: No verdict: {REASONS['manipulation']}."  # of both questions, without a number
+    assert lines["how sure"] == "Read with care: failed check of the ratings."
+    assert lines["next"].startswith("Change the prompt (prompt=)")
+    assert lines["careful"].startswith(f"This does not show {NOT_FOLLOWED}")
 
 
 def test_a_name_cannot_steer_the_terminal_or_the_page() -> None:
     planted = gets_less()
     evil = "Bi<b>rch</b>\u202e; rm"
     groups = planted.groups.assign(group=planted.groups["group"].replace("Birch", evil))
-    page, analysis = rendered(Planted(planted.ratings, groups, planted.settings))
+    page, _ = rendered(Planted(planted.ratings, groups, planted.settings))
     assert "<b>rch" not in page
-    [line] = disparity_lines(analysis.tables["disparity"], confidence=0.95)
-    assert "Bi<b>rch</b>" in line
-    assert "\u202e" not in printable(line)  # as the terminal prints it
+    said = in_lines(page.summary)["answer"]
+    assert "Bi<b>rch</b>" in said
+    assert "\u202e" not in printable(said)  # as the terminal prints it
     assert "\u202e" not in page.partition('id="manifest"')[0]
-
-
-def test_rows_of_other_outcomes_are_not_read_as_ratings() -> None:
-    table = rendered(gets_less())[1].tables["disparity"]
-    assert list(disparity_lines(table.assign(outcome="words"), confidence=0.95)) == []
-    assert isinstance(rows_of(table, "disparity")[0], PlacedRow)

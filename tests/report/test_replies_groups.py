@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from markupsafe import Markup
 from test_replies_controls import FIVE, INVENTED, ONE
 from test_replies_page import replies_of
 
@@ -24,7 +23,6 @@ from audit.tasks.reply.measure_disparities import (
     CombinedDisparity,
     MeasureAnswer,
     combined_disparity,
-    disparity_lines_of_measures,
 )
 
 Planted = Callable[[pd.DataFrame], np.ndarray]
@@ -239,18 +237,6 @@ def test_names_of_anybody_s_are_words_and_no_markup() -> None:
         assert "<script" not in told
     assert "&lt;script" in made.groups.in_short("95%")
     assert "&amp;lt;" not in made.groups.in_short("95%")
-
-
-def test_the_terminal_says_what_the_page_says() -> None:
-    made = made_of({"length": to("Muslim", -19.0), "other": nothing})
-    first, *found = disparity_lines_of_measures(made.disparity, made.measures, confidence=0.95)
-    assert Markup(made.groups.words).striptags() in first
-    assert "Muslim" in first
-    assert len(found) == 1
-    assert found[0].strip().startswith("Measure length: ")
-    for part in ("Muslim", "−19.", "words", "SD"):
-        assert part in found[0]
-    assert "<" not in first + found[0]
 
 
 def test_every_number_of_a_measure_in_sd_is_of_replies_to_real_groups() -> None:

@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.report.numbers import rows_of
-from audit.report.verdicts import worded
 from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
 from audit.statistics.outcome import Outcome
@@ -19,7 +17,6 @@ from audit.statistics.verdict import Limits, Verdict
 from audit.tables.replies import REPLIES
 from audit.tables.verdicts import VERDICTS
 from audit.tasks.limits import verdicts_as_they_hold
-from audit.tasks.reply.first_screen import combined, verdict_lines_of_measures
 from audit.tasks.reply.gaps import measure_tables
 
 GROUPS = tuple("ABCDEF")
@@ -206,16 +203,3 @@ def test_files_that_were_accepted_since_take_the_verdicts_back():
     now = verdicts_as_they_hold(table, manifest)
     assert (now["code"].iloc[0], now["reasons"].iloc[0]) == ("no_verdict", "unfinished")
     assert now["delta"].iloc[0] == table["delta"].iloc[0]
-
-
-def test_the_terminal_says_of_each_dimension_what_the_page_says_and_names_each_gap_found():
-    replies = replies_of(terms=1)
-    verdicts = verdicts_of(replies, {"a": 3 * own(replies), "b": 0 * own(replies)}).tables["verdicts"]
-    measures = pd.DataFrame({"measure": ["a", "b"], "title": ["Measure a", "Measure b"]})
-    for table, n_found in ((verdicts, 1), (verdicts.tail(1), 0)):
-        rows, titles = rows_of(table, "verdicts"), {row["measure"]: row for row in rows_of(measures, "measures")}
-        page = combined(rows, titles, confidence=0.95)
-        assert (page.kind, page.n_tested, len(page.found)) == (("undecided", "gap")[n_found], len(table), n_found)
-        told, *found = verdict_lines_of_measures(table, measures, confidence=0.95)
-        assert told == f"verdict: religion (origin): {page.words}. {page.lead.striptags()}"
-        assert found == [f"  Measure a: {worded(row).words.striptags()}." for row in page.found]

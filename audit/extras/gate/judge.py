@@ -37,7 +37,7 @@ from audit.configuration.planted import MARK
 from audit.errors import ConfigError
 from audit.report.disparities import limit_in_words, step_for
 from audit.report.verdicts import REASONS
-from audit.runs.differences import choices_of, identity_of, thinking_of
+from audit.runs.differences import choices_of, ends_in, identity_of, thinking_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.formatting import brief, listed, plural, printable, scale_end
@@ -448,9 +448,13 @@ def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
             f"baseline={other.path} {fault}, so it cannot be paired with {run.path}: give a run of another model with "
             "the same settings"
         )
+    told = tuple(ends_in({"this run": run.manifest, "its baseline": other.manifest}))
     if run.texts and other.texts:
-        return ()
-    return ("the narratives' texts were not recorded: narratives with equal identifiers are assumed to be equal",)
+        return told
+    return (
+        *told,
+        "the narratives' texts were not recorded: narratives with equal identifiers are assumed to be equal",
+    )
 
 
 def _rated_otherwise(run: Manifest, other: Manifest) -> str:
@@ -470,7 +474,7 @@ def _rated_otherwise(run: Manifest, other: Manifest) -> str:
     if (ours, run.strategy.sha256) != (theirs, other.strategy.sha256):
         same = " with other settings" if ours == theirs else f", and this run by strategy={printable(ours)}"
         return f"was led by strategy={printable(theirs)}{same}"
-    for name in sorted({*run.identity.elicitation, *other.identity.elicitation}):
+    for name in sorted({*run.identity.elicitation, *other.identity.elicitation} - {"ends"}):
         own, those = (each.identity.elicitation.get(name) for each in (run, other))
         if own != those:
             return printable(f"was rated with elicitation.{name}={those}, and this run with {own}")

@@ -47,6 +47,8 @@ def calibrate_ends(session: Session, answer: Answer, *, say: Say) -> tuple[Manif
     from audit.asking.elicitation.expected import ExpectedElicitation
 
     plan, folder, manifest = session.plan, session.folder, session.manifest
+    if "ends" not in manifest.identity.elicitation:  # begun the exact way, as by an earlier version
+        return manifest, answer
     scale, points = plan.grid.variant.scale, plan.config.elicitation.max_pruned_points
     assert scale is not None
     lost = manifest.ends.way == _CALIBRATED and not folder.table(END_SHARES).exists()
@@ -72,9 +74,9 @@ def _decide(session: Session, scale: Scale, say: Say) -> dict[str, Any]:
         if len(moved) and np.isfinite(moved).all():
             noted |= {"rms_points": sample.rms, "max_points": float(abs(moved).max())}
             noted["systematic_points"] = sample.systematic
-    if why:
+    if why and sample is not None:
         say(f"note: whether numbers end is asked of each prompt (elicitation.ends=exact), since {why}")
-    else:
+    elif not why:
         say(
             f"whether numbers end is taken from {plural(noted['n_prompts'], 'prompt')}, whose ratings this moves by "
             f"{noted['rms_points']:.2g} points (root mean square), {noted['max_points']:.2g} at most"

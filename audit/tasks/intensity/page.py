@@ -25,6 +25,7 @@ from audit.report.results import Results, with_absent
 from audit.report.run_page import (
     MAX_DOWNLOADS,
     OTHER_PROMPTS,
+    RunPage,
     answer_section,
     asked_section,
     page_section,
@@ -58,7 +59,7 @@ def render_report(
     explorer: Explorer | None = None,
     max_figures: int = MAX_FIGURES,
     max_downloads: int = MAX_DOWNLOADS,
-) -> str:
+) -> RunPage:
     """Render the report of one run, as HTML that can be encoded as UTF-8.
 
     ``tables`` are indexed from 0 as they are written. ``gap`` is needed; the part of any other absent table is left

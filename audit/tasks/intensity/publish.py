@@ -16,19 +16,12 @@ from audit.report.explorer import Explorer, explore
 from audit.runs.manifest import Manifest, RecordedCheck
 from audit.runs.store import RunFolder
 from audit.tables.formatting import (
-    SCOPES,
-    bare_p,
     count,
-    coverage,
-    dimension_title,
     either,
     interval,
-    p_value,
     plural,
-    points,
     unsigned,
 )
-from audit.tables.gap import NO_PERCEIVERS
 from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
 from audit.tables.ratings import (
     ASKED_AGAIN,
@@ -72,10 +65,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
     from audit.people.gap import people_gap_tables
     from audit.people.measure_agreement import human_table
     from audit.people.norming import norming_table
-    from audit.report.disparities import disparity_lines
-    from audit.report.echo import control_lines
     from audit.report.figures.style import page_svgs
-    from audit.report.verdicts import verdict_lines
     from audit.statistics.analysis import analyse
     from audit.statistics.anchors import within_scale
     from audit.statistics.average_gaps import judged_rows
@@ -204,13 +194,8 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         remarks=remarks,
         explorer=_explorer(folder.path, manifest, of_groups, tables, stages=stages, given=folder.table(GIVEN).rows()),
     )
-    of_delta = *control_lines(tables["controls"]), *verdict_lines(tables["verdicts"])
-    less = tuple(disparity_lines(tables["disparity"], confidence=settings.confidence))
-    # Without perceivers a remark says that there is no δ.
-    said = of_delta + less if (tables["gap"]["note"] != NO_PERCEIVERS).any() else less or of_delta
     report = write_all(folder, manifest, tables, drawn, figures, html, known=described_in(tables))
-    lines = _lines(tables["gap"], confidence=settings.confidence)
-    return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
+    return Published(folder.path, report, tables["gap"], settings.confidence, remarks, html.summary)
 
 
 def _limits(on_run: set[str], remarks: Sequence[Remark]) -> Limits:
@@ -220,34 +205,6 @@ def _limits(on_run: set[str], remarks: Sequence[Remark]) -> Limits:
         if remark.dimension:
             on_place.setdefault((remark.dimension, remark.variant), set()).add(remark.code)
     return limits_of(on_run, on_place)
-
-
-def _lines(gap: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
-    """Return the headline gaps as they are printed."""
-    headlines = gap.loc[gap["headline"].astype(bool) & (gap["note"] != NO_PERCEIVERS)]
-    if headlines.empty:
-        return []
-    head = ("dimension", "variant", "speaks of", "average gap (points)", f"{coverage(confidence)} interval")
-    lines: list[tuple[str, ...]] = [(*head, "p", "corrected p", "from")]
-    for row in headlines.to_dict("records"):
-        estimated = row["se"] == row["se"]
-        counts = (
-            f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'narrative')}, "
-            f"{plural(row['n_missing'], 'rating')} missing"
-        )
-        lines.append(
-            (
-                dimension_title(row["dimension"]),
-                row["variant"],
-                SCOPES[row["scope"]],
-                points(row["delta"]),
-                interval(row["ci_low"], row["ci_high"]) if estimated else "none",
-                p_value(row["p"]) if estimated else "none",
-                bare_p(row["p_adjusted"]),
-                counts if row["scope"] == "narratives" else row["note"] or plural(row["df"] + 1, "group"),
-            )
-        )
-    return lines
 
 
 def _of_these(ratings: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:

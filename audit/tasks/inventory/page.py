@@ -15,7 +15,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow
 from audit.report.page import isolated, prose
 from audit.report.results import Results
-from audit.report.run_page import answer_section, asked_section, page_section, render_run
+from audit.report.run_page import RunPage, answer_section, asked_section, page_section, render_run
 from audit.report.section import Captioned, Card, Paragraph, Section, captioned, present, section
 from audit.report.table_layout import (
     IfKnown,
@@ -68,7 +68,7 @@ def render_inventory(
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike],
-) -> str:
+) -> RunPage:
     """Render the report of a filled-in questionnaire, as HTML that can be encoded as UTF-8."""
     inventory, task = manifest.inventory, manifest.task
     assert inventory is not None

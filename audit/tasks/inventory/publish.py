@@ -11,7 +11,6 @@ from audit.errors import StoreError, recovery
 from audit.runs.manifest import Manifest
 from audit.runs.manifest import RecordedInventory as Kept
 from audit.runs.store import RunFolder
-from audit.tables.formatting import MINUS, bare_p, count, coverage, dimension_title, interval, plural, points, unsigned
 from audit.tasks.base import Published
 from audit.tasks.inventory.tables import AFFECT_TABLES, OF_ANSWERS
 from audit.tasks.publishing import count_of, not_checked, write_all
@@ -73,30 +72,7 @@ def publish_inventory(folder: RunFolder, manifest: Manifest) -> Published:
         known=(*OF_ANSWERS, *AFFECT_TABLES.values()) if affect else OF_ANSWERS,
     )
     groups = tables["affect_groups" if affect else "inventory_groups"]
-    lines = _lines(groups, affect=affect, confidence=confidence)
-    return Published(folder.path, report, groups, confidence, remarks, lines)
-
-
-def _lines(groups: pd.DataFrame, *, affect: bool, confidence: float) -> list[tuple[str, ...]]:
-    """Return the groups' scores, or what situations evoke, as they are printed."""
-    level = coverage(confidence)
-    said = ("situations", f"evoked {MINUS} default", f"{level} interval", "corrected p", "from")
-    lines = [("dimension", "group", "subscale", *(said if affect else ("score", f"{level} interval", "items")))]
-    for row in groups.to_dict("records"):
-        spread = f"{interval(row['ci_low'], row['ci_high'])}" if row["ci_low"] == row["ci_low"] else "none"
-        if affect:
-            found: tuple[str, ...] = (
-                row["narratives"],
-                points(row["change"]),
-                spread,
-                bare_p(row["p_adjusted"]),
-                f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'situation')}",
-            )
-        else:
-            n_items = f"{count(row['n_items_used'])} of {count(row['n_items'])}"
-            found = (unsigned(row["score"]), spread.replace("+", ""), n_items)
-        lines.append((dimension_title(row["dimension"]), row["perceiver_group"], row["subscale"], *found))
-    return lines
+    return Published(folder.path, report, groups, confidence, remarks, html.summary)
 
 
 def _inventory(kept: Kept) -> Inventory:

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import pandas as pd
 from markupsafe import Markup
 
 from audit.report.dimensions import Limit
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.effect_size import reach_in_sd
 from audit.report.manifest import ManifestView
-from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
 from audit.report.results import Results
 from audit.report.run_page import led_by, source_of
 from audit.report.section import Card, Paragraph, bullets, paragraph, present
@@ -37,13 +36,10 @@ from audit.report.summary import (
 from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_words, worded
 from audit.tables.formatting import (
     OF_GROUPS_AND_MODELS,
-    brief,
     count,
     coverage,
-    dimension_title,
     either,
     plural,
-    printable,
     unsigned,
 )
 from audit.tasks.reply.measure_disparities import Measures, combined_disparity
@@ -283,20 +279,6 @@ def combined(rows: Sequence[PlacedRow], measures: Measures, *, confidence: float
     by_zero = all(set(preventing_codes(row)) <= _OF_ZERO for row in open_ones)
     words = capital(NOT_TOLD_APART) if len(alike) == len(tested) else "No gap is found" if by_zero else "Undecided"
     return CombinedVerdict("undecided", words, said, (), *counts)
-
-
-def verdict_lines_of_measures(verdicts: pd.DataFrame, measures: pd.DataFrame, *, confidence: float) -> Iterator[str]:
-    """Yield lines for a terminal on what was decided, as the page says it, and the verdict on each gap found."""
-    named = {str(row["measure"]): row for row in rows_of(measures, "measures")}
-    every = rows_of(verdicts, "verdicts")
-    keys = dict.fromkeys((str(row["dimension"]), str(row["variant"])) for row in every)
-    for dimension, variant in keys:
-        own = [row for row in every if (row["dimension"], row["variant"]) == (dimension, variant)]
-        found = combined(own, named, confidence=confidence)
-        where = f"{dimension_title(dimension)} ({printable(brief(variant))})"
-        yield f"verdict: {where}: {found.words}. {found.lead.striptags()}"
-        for row in found.found:
-            yield f"  {_named(row, named)}: {worded(row).words.striptags()}."
 
 
 def _words(found: Sequence[PlacedRow]) -> str:

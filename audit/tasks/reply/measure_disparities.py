@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import pandas as pd
 from markupsafe import Markup
 
 from audit.report.disparities import (
@@ -20,10 +19,10 @@ from audit.report.disparities import (
     who_gets_less,
 )
 from audit.report.effect_size import reach_in_sd
-from audit.report.numbers import PlacedRow, rounded, rows_of, show, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
 from audit.report.verdicts import few
 from audit.tables.disparity import deciding_rows
-from audit.tables.formatting import brief, count, coverage, dimension_title, plural, points, printable
+from audit.tables.formatting import brief, count, coverage, plural, points, printable
 from audit.tables.replies import ReplyStatus
 from stimuli.words import capital
 
@@ -192,19 +191,6 @@ def combined_disparity(rows: Sequence[PlacedRow], measures: Measures, *, confide
     lead += Markup(". No difference was found, but there may still be one{}.").format(reach)
     words = "Undecided" if held_back else "No measure is shown to be lower or higher for any group"
     return CombinedDisparity("undecided", words, lead, tuple(answers), (), len(tested))
-
-
-def disparity_lines_of_measures(disparity: pd.DataFrame, measures: pd.DataFrame, *, confidence: float) -> Iterator[str]:
-    """Yield lines for a terminal on who gets less in which measure, as the page says it."""
-    named = {str(row["measure"]): row for row in rows_of(measures, "measures")}
-    every = [row for row in rows_of(disparity, "disparity") if not row["invented"]]
-    for dimension, variant in dict.fromkeys((str(row["dimension"]), str(row["variant"])) for row in every):
-        own = [row for row in every if (row["dimension"], row["variant"]) == (dimension, variant)]
-        found = combined_disparity(own, named, confidence=confidence)
-        where = f"{dimension_title(dimension)} ({printable(brief(variant))})"
-        yield f"who gets less? {where}: {_plain(Markup(found.words))}. {_plain(found.lead)}"
-        for line in found.lines(coverage(confidence)):
-            yield f"  {_plain(line)}."
 
 
 def head_of_measure(title: str, unit: str) -> Markup:

@@ -19,7 +19,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rounded, show, show_sum
 from audit.report.page import isolated, prose
 from audit.report.results import Results, with_absent
-from audit.report.run_page import answer_section, asked_section, page_section, render_run
+from audit.report.run_page import RunPage, answer_section, asked_section, page_section, render_run
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
 from audit.report.sentences import LIMITS, contradicting
 from audit.report.table_layout import Named, ShownColumn, ShownTable, lay_out, named, out_of, said, sized
@@ -68,7 +68,7 @@ def render_replies(
     values: pd.DataFrame,
     narratives: Mapping[str, str],
     words: TaskWords,
-) -> str:
+) -> RunPage:
     """Render the report of one run of replies, as HTML that can be encoded as UTF-8.
 
     The replies to read are drawn from ``replies`` and ``values``, which has one column a measure, indexed by

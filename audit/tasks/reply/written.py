@@ -25,8 +25,7 @@ from audit.configuration.schema import AuditConfig
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
-from audit.tables.formatting import bare_p, count, coverage, dimension_title, interval, plural, points
-from audit.tables.gap import NO_PERCEIVERS
+from audit.tables.formatting import plural
 from audit.tables.people_of_replies import PEOPLE_SCORES
 from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, ReplyStatus
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
@@ -146,11 +145,9 @@ class WrittenTexts(Task[Plan]):
         from audit.statistics.text_differences import text_tables, texts_remarks
         from audit.tasks.people import people_of
         from audit.tasks.reply.epitome import epitome_table
-        from audit.tasks.reply.first_screen import verdict_lines_of_measures
         from audit.tasks.reply.gaps import measure_tables
         from audit.tasks.reply.judge.gap import judged_tables
         from audit.tasks.reply.judge.own_gap import experiencer_effects
-        from audit.tasks.reply.measure_disparities import disparity_lines_of_measures
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
 
@@ -220,13 +217,7 @@ class WrittenTexts(Task[Plan]):
             words=self.words,
         )
         report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
-        lines = _lines(tables["gap"], confidence=settings.confidence)
-        of_delta = verdict_lines_of_measures(tables["verdicts"], measures, confidence=settings.confidence)
-        less = disparity_lines_of_measures(tables["disparity"], measures, confidence=settings.confidence)
-        # Without perceivers a remark says that there is no δ.
-        whose = all(remark.code != "no_perceivers" for remark in remarks)
-        said = (*of_delta, *less) if whose else tuple(less) or tuple(of_delta)
-        return Published(folder.path, report, tables["gap"], settings.confidence, remarks, lines, said)
+        return Published(folder.path, report, tables["gap"], settings.confidence, remarks, html.summary)
 
 
 def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: float) -> Iterator[Remark]:
@@ -251,28 +242,3 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
                 f"person "
                 "whom each reply is to, so a reply cannot be shown as a reply to someone else.",
             )
-
-
-def _lines(gaps: pd.DataFrame, *, confidence: float) -> list[tuple[str, ...]]:
-    """Return the headline gaps of measures as they are printed."""
-    level = coverage(confidence)
-    head = ("dimension", "measure", "gap (its unit)", f"{level} interval", "p", "corrected p", "from")
-    lines: list[tuple[str, ...]] = [head]
-    known = gaps["headline"].astype(bool) & (gaps["note"] != NO_PERCEIVERS)
-    headlines = gaps[known & (gaps["scope"] == "narratives")]
-    if headlines.empty:
-        return []
-    for row in headlines.sort_values("dimension", kind="stable").to_dict("records"):
-        estimated = row["se"] == row["se"]
-        lines.append(
-            (
-                dimension_title(row["dimension"]),
-                row["outcome"],
-                points(row["delta"]),
-                interval(row["ci_low"], row["ci_high"]) if estimated else "none",
-                bare_p(row["p"]),
-                bare_p(row["p_adjusted"]),
-                f"{count(row['n_narratives'])} of {plural(row['n_narratives_asked'], 'narrative')}",
-            )
-        )
-    return lines

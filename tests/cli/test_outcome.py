@@ -1,0 +1,59 @@
+"""What a run prints at its end: commands that a newcomer can give next."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from audit.cli.outcome import next_command
+from audit.report.verdicts import STEPS
+from audit.runs.manifest import Manifest
+
+RUN = "python -m audit run model=planted run_dir=here"
+MORE = "To decide, run again with at least 1,230 narratives (this run has 60)."
+
+
+def after(step, own=RUN, *, variant="origin", high=100.0):
+    """Return the command after a run, given its own command and the step."""
+    content = {"command": own, "prompt": {"variant": variant}, "scale": {"low": 0.0, "high": high}}
+    manifest = Manifest.of(
+        {**content, "stimuli": {"emotions": [f"emotion {n}" for n in range(12)]}, "status": "complete"}
+    )
+    return next_command(step, manifest, Path("RUN"))
+
+
+@pytest.mark.parametrize(
+    ("step", "command"),
+    [
+        ("nothing", "python -m audit gate RUN margin=2"),
+        ("margin", "python -m audit report RUN statistics.margin=2"),
+        ("finish", RUN),
+        ("more_narratives", "python -m audit run model=planted stimuli.situations_per_emotion=all"),
+        ("other_model", "python -m audit run model=planted prompt=persona-1"),
+        ("controls", "python -m audit options stimuli.placebo"),
+        ("narrower_bounds", "python -m audit options elicitation.max_pruned_points"),
+        ("missing_shift", "python -m audit options statistics.missing_shift"),
+        ("ask_again", ""),
+    ],
+)
+def test_a_step_has_a_command_that_takes_or_explains_it(step, command):
+    assert after(STEPS[step]) == command
+
+
+def test_as_many_situations_are_asked_as_narratives_are_needed():
+    # 1,230 narratives of 12 emotions: 102.5 of each.
+    assert after(MORE) == "python -m audit run model=planted stimuli.situations_per_emotion=103"
+    asked = "python -m audit run stimuli.situations_per_emotion=2 'prompt.system=a file'"
+    assert shlex.split(after(MORE, asked))[4:] == ["prompt.system=a file", "stimuli.situations_per_emotion=103"]
+
+
+@pytest.mark.parametrize(
+    "own", ["python -m audit run -m prompt=origin,scale-10", "python -m audit report ratings=r.csv"]
+)
+def test_what_no_single_run_asked_is_not_asked_again(own):
+    assert after(MORE, own) == ""
+
+
+def test_a_persona_s_run_goes_back_to_the_plain_prompt_and_a_margin_is_on_the_scale():
+    assert after(STEPS["other_model"], variant="persona-1").endswith(" prompt=origin")
+    assert after(STEPS["margin"], high=10.0).endswith(" statistics.margin=0.2")
