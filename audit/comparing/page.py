@@ -113,7 +113,7 @@ def render_comparison(
     limits
         What the page does not show.
     """
-    see = Markup(' <a href="#example-prompt">See one prompt</a>') if content.example else Markup("")
+    see = Markup(' <a href="#asked">See one prompt</a>') if content.example else Markup("")
     heading = f"{gap}: {len(results.rows('runs'))} runs side by side"
     whose = "Each run's own report has its prompts."
     return render_page(
@@ -175,9 +175,9 @@ def _short(row: PlacedRow, column: str) -> Markup:
     return named(value[:8] if column in _HASHES and value else value or "not recorded")
 
 
-def folded_page(anchor: str, label: str, title: str, *content: Block | None, summary: str = "Show") -> Section | None:
+def folded_page(anchor: str, label: str, title: str, *content: Block | None) -> Section | None:
     """Return a section of the page whose content is folded; None if it is empty."""
-    inner = section(summary, *content, look="folded")
+    inner = section(f"{label}: show", *content, look="folded")
     return None if inner is None else page_section(anchor, label, title, inner)
 
 

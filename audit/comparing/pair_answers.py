@@ -10,7 +10,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.disparities import limit_in_words, step_for
+from audit.report.disparities import because, step_for
 from audit.report.numbers import PlacedRow, rounded, show, unbroken
 from audit.report.summary import LESS, REFUSED_MORE, ShortAnswer
 from audit.report.verdicts import STEPS, reason_in_words
@@ -106,7 +106,7 @@ def delta_answer(
 
     return _answer(
         rows, DELTAS, title=title, tail=tail, question="side", told=told, what="their gap", confidence=confidence,
-        reason=reason_in_words, weight=weight,
+        why=_reasons, weight=weight,
     )  # fmt: skip
 
 
@@ -123,15 +123,15 @@ def group_answer(
         words = ", in these words" if row["claim"] == "words" else ""
         how = {"lower": "less often", "higher": "more often"}[row["code"]] if refused else row["code"]
         verb = "is refused" if refused else "is rated" if titles is None else f"has a {titles[str(row['outcome'])]}"
-        return Markup("<bdi>{}</bdi> {} {} beside the other groups in <bdi>{}</bdi> than in <bdi>{}</bdi>{}").format(
-            brief(str(row["group"])), verb, how, *_runs(row, GROUPS), words
-        )
+        return Markup(
+            "<bdi>{}</bdi> {} {}, compared with the other groups, in <bdi>{}</bdi> than in <bdi>{}</bdi>{}"
+        ).format(brief(str(row["group"])), verb, how, *_runs(row, GROUPS), words)
 
     return _answer(
         rows, GROUPS, title=dimension_title(dimension), tail=REFUSED_MORE if refused else LESS,
         question="refused" if refused else "less", told=told,
         what="whom they refuse more" if refused else "who gets less", confidence=confidence,
-        reason=limit_in_words, weight=0.0,
+        why=because, weight=0.0,
     )  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def measure_answer(
         )
         spread = Markup("{}; of {}").format(how_sure(row, table, confidence=confidence), plural(len(tested), "test"))
         return PairAnswer(
-            made(words, number=by_how_much(row, table), unit=str(row["unit"]), spread=spread, kind="gap", weight=1.0),
+            made(words, number=by_how_much(row, table), unit=f" {row['unit']}", spread=spread, kind="gap", weight=1.0),
             step,
         )
     if found:
@@ -173,12 +173,11 @@ def measure_answer(
         words = where.format(count(len(found)), count(len(rows)))
         return PairAnswer(made(words, spread=Markup("; ").join([*named, *rest]), kind="gap", weight=len(found)), step)
     if not tested:
-        return PairAnswer(made(_silent(rows, reason_in_words), kind="absent"), step)
+        return PairAnswer(made(_silent(rows, _reasons), kind="absent"), step)
     undecided = [row for row in tested if row["code"] == "undecided"]
     spread = Markup("{} tested, of {}").format(plural(len(tested), "change"), count(len(rows)))
     if undecided:
-        why = dict.fromkeys(reason_in_words(code, row) for row in undecided for code in codes_of(row))
-        spread += Markup("; {} undecided: {}").format(count(len(undecided)), listed(list(why)))
+        spread += Markup("; {} undecided: {}").format(count(len(undecided)), _reasons(undecided))
     return PairAnswer(made("No change of a gap is shown in any measure", spread=spread, kind="undecided"), step)
 
 
@@ -190,11 +189,11 @@ def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail
     made = partial(ShortAnswer, title, tail=tail, question="side")
     found = largest_first(own, table)
     if all(row["code"] in NONE for row in own):
-        return PairAnswer(made(_silent(own, reason_in_words), kind="absent"), step)
+        return PairAnswer(made(_silent(own, _reasons), kind="absent"), step)
 
     def named(code: str) -> Markup:
-        return Markup(listed([Markup("<bdi>{}</bdi>").format(names[str(row["run"])]) for row in own
-                              if row["code"] == code]))  # fmt: skip
+        labels = [Markup("<bdi>{}</bdi>").format(names[str(row["run"])]) for row in own if row["code"] == code]
+        return Markup(listed(labels)) if len(labels) <= _NAMED else Markup(f"{len(labels)} strategies")
 
     left = [
         Markup("{}: {}").format(words, named(code))
@@ -213,20 +212,26 @@ def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail
         )
         spread = Markup("{}; {}").format(how_sure(row, table, confidence=confidence), rest)
         return PairAnswer(
-            made(words, number=by_how_much(row, table), unit=str(row["unit"]), spread=spread, kind="gap", weight=1),
+            made(words, number=by_how_much(row, table), unit=f" {row['unit']}", spread=spread, kind="gap", weight=1),
             step,
         )
+    undecided = [row for row in own if row["code"] == "undecided"]
+    if undecided and all(row["code"] in ("undecided", *NONE) for row in own):
+        words = Markup("Undecided: {}").format(_reasons(undecided))
+        return PairAnswer(made(words, spread=rest, kind="undecided"), step)
     if not found:
         which = "No strategy is" if len(own) > 1 else Markup("<bdi>{}</bdi> is not").format(names[str(own[0]["run"])])
         return PairAnswer(made(Markup("{} shown to change the gap").format(which), spread=rest, kind="undecided"), step)
     parts = [
         Markup("{} under {}").format(
             code,
-            listed(
-                [
-                    Markup("<bdi>{}</bdi> ({})").format(names[str(row["run"])], by_how_much(row, table))
-                    for row in found if row["code"] == code
-                ]
+            Markup(
+                listed(
+                    [
+                        Markup("<bdi>{}</bdi> ({})").format(names[str(row["run"])], by_how_much(row, table))
+                        for row in found if row["code"] == code
+                    ]
+                )
             ),
         )
         for code in FOUND
@@ -249,7 +254,7 @@ def _answer(
     told: Callable[[PlacedRow], Markup],
     what: str,
     confidence: float,
-    reason: Callable[[str, PlacedRow], str],
+    why: Callable[[Sequence[PlacedRow]], str],
     weight: float,
 ) -> PairAnswer:
     found = largest_first(rows, table)
@@ -263,7 +268,7 @@ def _answer(
         return PairAnswer(
             made(
                 told(row) + (rest and Markup("; {}").format(rest)), number=by_how_much(row, table),
-                unit=str(row["unit"]), spread=how_sure(row, table, confidence=confidence) + more, kind="gap",
+                unit=f" {row['unit']}", spread=how_sure(row, table, confidence=confidence) + more, kind="gap",
                 weight=weight + len(found),
             ),
             step,
@@ -274,11 +279,10 @@ def _answer(
         return PairAnswer(made(words, spread=_few(found, table), kind="gap", weight=weight + len(found)), step)
     told_apart = [row for row in rows if row["code"] not in NONE]
     if not told_apart:
-        return PairAnswer(made(_silent(rows, reason), kind="absent"), step)
+        return PairAnswer(made(_silent(rows, why), kind="absent"), step)
     undecided = [row for row in told_apart if row["code"] == "undecided"]
     if len(undecided) == len(told_apart):
-        why = listed(list(dict.fromkeys(reason(code, row) for row in undecided for code in codes_of(row))))
-        return PairAnswer(made(Markup("Undecided: {}").format(why), kind="undecided"), step)
+        return PairAnswer(made(Markup("Undecided: {}").format(why(undecided)), kind="undecided"), step)
     which = Markup("<bdi>{}</bdi> and <bdi>{}</bdi> are").format(*pairs[0]) if len(pairs) == 1 else "No two runs are"
     lead = "not " if len(pairs) == 1 else ""
     words = Markup("{} {}shown to differ in {}").format(which, lead, what)
@@ -322,9 +326,9 @@ def _reach(row: PlacedRow, table: PairTable) -> float:
 def _few(rows: Sequence[PlacedRow], table: PairTable) -> Markup:
     """Name the first differences, and how many more there are."""
     said = [
-        Markup("{}<bdi>{}</bdi> {} than <bdi>{}</bdi> by {} {} (p {})").format(
+        Markup("{}{} in <bdi>{}</bdi> than in <bdi>{}</bdi> by {} {} (p {})").format(
             Markup("<bdi>{}</bdi>: ").format(brief(str(row["group"]))) if "group" in row else "",
-            _runs(row, table)[0], row["code"], _runs(row, table)[1], by_how_much(row, table, signed=False),
+            row["code"], *_runs(row, table), by_how_much(row, table, signed=False),
             row["unit"], show(row, "p_adjusted", bare_p),
         )
         for row in rows[:_NAMED]
@@ -349,12 +353,18 @@ def _rest(rows: Sequence[PlacedRow], pairs: Sequence[tuple[str, str]], table: Pa
     return Markup("; ".join(parts))
 
 
-def _silent(rows: Sequence[PlacedRow], reason: Callable[[str, PlacedRow], str]) -> Markup:
-    codes = dict.fromkeys(reason(code, row) for row in rows for code in codes_of(row))
+def _silent(rows: Sequence[PlacedRow], why: Callable[[Sequence[PlacedRow]], str]) -> Markup:
+    said = why(rows)
     if any(row["code"] == "no_verdict" for row in rows):
-        return Markup("No verdict: {}").format(next(iter(codes), ""))
-    why = next((str(row["note"]) for row in rows if row["note"]), "") or next(iter(codes), "")
-    return Markup("No answer: {}").format(why or "no two runs can be compared")
+        return Markup("No verdict: {}").format(said)
+    noted = next((str(row["note"]) for row in rows if row["note"]), "")
+    return Markup("No answer: {}").format(noted or said or "no two runs can be compared")
+
+
+def _reasons(rows: Sequence[PlacedRow]) -> str:
+    """Say why the answers on δ are open, each reason once; of those that allow no verdict the first."""
+    said = list(dict.fromkeys(reason_in_words(code, row) for row in rows for code in codes_of(row)))
+    return listed(said[:1] if any(row["code"] == "no_verdict" for row in rows) else said)
 
 
 def _step(rows: Sequence[PlacedRow], question: str) -> str:
@@ -364,9 +374,7 @@ def _step(rows: Sequence[PlacedRow], question: str) -> str:
     # That some groups are not shown to differ is no question left open where others are.
     order = ("no_verdict", "undecided", "no_estimate", *(() if found and question != "side" else ("not_shown",)))
     worst = next((code for code in order if code in codes), "")
-    open_ones = (
-        [row for row in rows if row["code"] == worst] if worst else [row for row in rows if row["code"] in FOUND]
-    )
+    open_ones = [row for row in rows if row["code"] in ((worst,) if worst else FOUND)]
     if question == "side":
         steps = [str(row["next_step"]) for row in open_ones if row["next_step"] != "nothing"]
         return STEPS[steps[0]] if steps else "" if worst else STEPS["nothing"]
@@ -379,4 +387,5 @@ def next_steps(answers: Sequence[PairAnswer]) -> Markup:
     """Say what to do next, of all answers: nothing, if all are clear."""
     steps = list(dict.fromkeys(each.step for each in answers))
     left = [step for step in steps if step and step != STEPS["nothing"]]
+    left = [step for step in left if not any(step in other for other in left if other != step)]
     return Markup(" ").join(left[:_STEPS] or ([] if "" in steps else steps))

@@ -175,7 +175,10 @@ def _by_itself(results: Results, alone: Set[str], less: Sequence[DimensionAnswer
         if dimension not in alone:
             yield ShownColumn(f"{where}gap", partial(_said_of, said=said), words=True)
         for own in (each for each in less if each.dimension == dimension):
-            told = {run: without_reasons(each) for run, each in own.by_run.items()}
+            told = {
+                run: Markup("; ").join(without_reasons(each) for each in (words, own.refused.get(run)) if each)
+                for run, words in own.by_run.items()
+            }
             yield ShownColumn(f"{where}who gets less?", partial(_said_of, said=told), words=True)
 
 

@@ -445,7 +445,9 @@ def _draw_runs(
     places = {place: number for number, place in enumerate(groups[:_GROUPS_DRAWN])}
     keys = zip(disparity["outcome"], disparity["dimension"], disparity["group"], strict=True)
     own = [places.get(key, -1) for key in keys]
-    answers = verdicts[["run", "dimension", "response"]].assign(shown=verdicts["response_low"].astype(float) > 0)
+    answers = verdicts[["run", "dimension", "response"]].assign(
+        shown=(verdicts["response_low"].astype(float) > 0) & (verdicts["code"] != "no_verdict")
+    )
     of_groups = disparity.assign(place=own).query("place >= 0").sort_values("place", kind="stable")
     of_groups = of_groups.merge(answers.drop_duplicates(["run", "dimension"]), on=["run", "dimension"], how="left")
     several = verdicts["dimension"].nunique() > 1
