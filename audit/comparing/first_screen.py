@@ -22,8 +22,20 @@ from audit.comparing.pair_answers import (
 from audit.report.disparities import DISPARITY_IN_SHORT
 from audit.report.numbers import PlacedRow, show
 from audit.report.results import Results
-from audit.report.summary import NOT_THE_GROUPS, SIDE, THESE_WORDS, WORDS_DIFFER, ShortAnswer, Summary, summary
-from audit.report.verdicts import tallied
+from audit.report.summary import (
+    EVERY_PART,
+    NO_GROUPS,
+    NO_LARGER,
+    NOT_IN_ITSELF,
+    NOT_THE_GROUPS,
+    SIDE,
+    THESE_WORDS,
+    WORDS_DIFFER,
+    ShortAnswer,
+    Summary,
+    summary,
+)
+from audit.report.verdicts import not_in_a_part, tallied
 from audit.tables.disparity import REFUSALS
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, dimension_title, listed, plural, unsigned
 from audit.tables.gap import NO_PERCEIVERS
@@ -142,6 +154,22 @@ def sources_of(runs: Sequence[PlacedRow]) -> Markup:
     named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(row["run"]) for row in runs[:_RUNS_NAMED])
     more = f" and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else ""
     return Markup("Runs: {}{}.").format(named, more)
+
+
+def left_open_by(verdicts: Sequence[PlacedRow]) -> Iterator[str]:
+    """Yield what runs' verdicts leave open, by control, scope and parts, even if they find a gap or rule one out."""
+    found = [row for row in verdicts if row["code"] == "gap"]
+    ruled_out = [row for row in verdicts if row["code"] == "within" or row["size"] == "smaller"]
+    for words, holds in (
+        (NO_GROUPS, any("controls_disagree" in str(row["reasons"]) for row in verdicts)),
+        (NOT_THE_GROUPS, any(row["control"] == "none" for row in found)),
+        (NO_LARGER, any(row["control"] == "none" for row in ruled_out)),
+        (NOT_IN_ITSELF, any(row["control"] == "placebo" for row in ruled_out)),
+        (THESE_WORDS, any(row["scope"] == "pairs" for row in (*found, *ruled_out))),
+        (EVERY_PART, any(not_in_a_part(row) for row in ruled_out)),
+    ):
+        if holds:
+            yield words
 
 
 def counted_verdicts(verdicts: Sequence[PlacedRow]) -> Markup:

@@ -11,7 +11,13 @@ from markupsafe import Markup
 
 from audit.comparing.base import ComparisonContent
 from audit.comparing.disparity_page import DimensionAnswers, answers_of, less_section
-from audit.comparing.first_screen import counted_verdicts, strategy_names, summary_of_runs, without_perceivers
+from audit.comparing.first_screen import (
+    counted_verdicts,
+    left_open_by,
+    strategy_names,
+    summary_of_runs,
+    without_perceivers,
+)
 from audit.comparing.page import (
     COSTS,
     SHOWN_ROWS,
@@ -205,7 +211,13 @@ def _absent(text: str, blocks: Sequence[Block]) -> Paragraph | None:
 def _answer(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> tuple[Block, ...]:
     """Say for one dimension what the runs' verdicts are, and how far δ ranges."""
     title = Markup("<bdi>{}</bdi>").format(dimension_title(str(row["dimension"])))
-    content = section(title, Paragraph(_lead(row, verdicts), "verdict"), paragraph(_spread(row)))
+    open_ones = "; ".join(left_open_by(verdicts))
+    content = section(
+        title,
+        Paragraph(_lead(row, verdicts), "verdict"),
+        paragraph(f"These verdicts do not show: {open_ones}." if open_ones else ""),
+        paragraph(_spread(row)),
+    )
     return present(content)
 
 
