@@ -178,7 +178,7 @@ def test_a_comparison_sets_responses_side_by_side_and_says_which_difference_is_o
     assert f"Not checked: {own['unasked']}." in page
     for row in tables["comparisons"].to_dict("records"):
         deaf = own["deaf"] in (row["first"], row["second"])
-        assert (f"{own['deaf']}: No verdict" in str(row["note"])) == deaf
+        assert (row["code"] == "no_verdict", "manipulation" in str(row["limits"])) == (deaf, deaf)
     sized = tables["verdicts"].set_index("run")["percent_of_response"].dropna()
     assert list(sized.index) == [own["follows"]]
     of_groups = tables["disparity"].dropna(subset="percent_of_response")

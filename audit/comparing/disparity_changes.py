@@ -46,7 +46,7 @@ def disparity_change_rows(
 
     ``decided`` are the runs' rows of ``tables.DISPARITY`` that decide, as they hold; ``texts`` says what a run's
     narrative identifiers stand for: only runs with equal values are paired. p is corrected by Holm over the groups and
-    pairs of a dimension.
+    pairs of a dimension, of ratings and of refusals each.
     """
     sides = {label: _sides_of(run, decided[label]) for label, run in runs.items()}
     for place in dict.fromkeys(place for each in sides.values() for place in each):
@@ -55,7 +55,7 @@ def disparity_change_rows(
         rows: list[_Changed] = []
         for first, second in combinations(there, 2):
             pair = sides[first][place], sides[second][place]
-            known = {"dimension": dimension, "first": first, "second": second}
+            known = {"outcome": place[0], "dimension": dimension, "first": first, "second": second}
             rows += _changes(pair, known, alike=texts[first] == texts[second], confidence=confidence)
         yield from _decided(rows, list(DISPARITY_CHANGES), alpha=1 - confidence)
 

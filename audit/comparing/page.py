@@ -17,12 +17,45 @@ from audit.comparing.paper_table import PaperTable
 from audit.report.numbers import PlacedRow, show
 from audit.report.page import isolated, prose, render_page
 from audit.report.results import Results
-from audit.report.run_page import answer_section, page_section
-from audit.report.section import Block, Captioned, Card, Note, Section, captioned, present, section
+from audit.report.run_page import page_section
+from audit.report.section import Block, Captioned, Note, Section, bullets, captioned, present, section
 from audit.report.summary import Summary
-from audit.report.table_layout import Named, ShownColumn, ShownTable, number_column, statistics_table
+from audit.report.table_layout import Named, ShownColumn, ShownTable, named, number_column, statistics_table
+from audit.runs.differences import MAIN
 from audit.tables.formatting import CROSS, count, mean_count, unsigned
 
+DIFFERING: Final = {
+    "model": "the model",
+    "server": "the server that was asked",
+    "stated": "the model that the server says it is",
+    "prompt": "the wording of the prompt",
+    "wording": "the wording of the prompt",
+    "language": "the language",
+    "strategy": "what leads the model before the question",
+    "leading": "what leads the model before the question",
+    "narratives": "the accounts",
+    "texts": "the accounts",
+    "n_narratives": "the accounts",
+    "dimensions": "the identities",
+    "identities": "the identities",
+    "elicitation": "how the rating is got",
+    "generation": "what a reply may be",
+    "scale": "the scale",
+    "seed": "the seed",
+    "dtype": "the precision of the model",
+    "quantization": "the compression of the model",
+}
+"""Columns of the tables of runs that the first screen names if they differ, in plain words."""
+BESIDES: Final = {
+    "revision": "the files of the model",
+    "path": "where the model is from",
+    "engine": "the library that runs the model",
+    "device": "what the model runs on",
+    "parser": "how an answer is read",
+    "n_prompts": "how many prompts were asked",
+    "version": "the version of empathy-audit",
+}
+"""Columns that are named only if none of :data:`DIFFERING` differ."""
 SHOWN_ROWS: Final = 200
 """Most rows of a long table on the page; the files have all."""
 COSTS: Final[tuple[Named, ...]] = (
@@ -32,9 +65,16 @@ COSTS: Final[tuple[Named, ...]] = (
 )  # fmt: skip
 """Columns of what an answer costs."""
 comparison_prose: Final = partial(prose, "audit.comparing:prose")
+_SHORT_COLUMNS: Final = 6  # most columns of what differs in the table of runs on the first screen
+_HASH_OF: Final = {
+    "wording": "prompt", "texts": "narratives", "identities": "dimensions", "leading": "strategy", "stated": "model",
+    "path": "model", "revision": "model", "n_prompts": "dimensions",
+}  # fmt: skip
+"""What a column follows from: where that differs, too, it alone is named."""
 _HASHES: Final = ("identity", "ratings", "replies", "texts", "wording", "leading", "identities", "revision")
 _HEADS: Final = {
     "path": "model's place",
+    "server": "server (base_url)",
     "stated": "server's model",
     "texts": "narratives (SHA-256)",
     "wording": "prompt's wording (SHA-256)",
@@ -73,7 +113,7 @@ def render_comparison(
     limits
         What the page does not show.
     """
-    see = Markup(' <a href="#example-prompt">See one prompt</a>') if content.example else Markup("")
+    see = Markup(' <a href="#asked">See one prompt</a>') if content.example else Markup("")
     heading = f"{gap}: {len(results.rows('runs'))} runs side by side"
     whose = "Each run's own report has its prompts."
     return render_page(
@@ -84,11 +124,11 @@ def render_comparison(
         asked=[summary.asked + see],
         sections=present(
             *sections,
-            page_section("asked", "Prompt", "How it was asked", comparison_prose("example", content.example, whose))
+            page_section("limits", "Limits", "What this does not show", limits),
+            folded_page("asked", "Prompt", "How it was asked", comparison_prose("example", content.example, whose))
             if content.example
             else None,
             _runs(results),
-            page_section("limits", "Limits", "What this does not show", limits),
             page_section(
                 "reproduce", "Reproduce", "How to reproduce it", comparison_prose("command", content.command, texts)
             ),
@@ -98,17 +138,47 @@ def render_comparison(
 
 def compared_answer(
     content: ComparisonContent,
+    results: Results,
     summary: Summary,
     question: str,
-    lede: str,
-    *more: Block | None,
-    cards: Sequence[Card],
+    *drawn: Block | None,
+    columns: Sequence[ShownColumn] = (),  # of the table of runs, after what differs
     none: str,
 ) -> Section:
-    """Return the first section: what runs were left out, the answer for each dimension, and what limits it."""
+    """Return the first section: the answer, the runs on one axis, what differs between them, and what limits it."""
     left_out = [Note(isolated(text), "Left out") for text in content.left_out]
-    notes = [Note(isolated(text)) for text in content.remarks]
-    return answer_section(question, summary, lede, *left_out, *more, *notes, limits=(), cards=cards, none=none)
+    runs = results.rows("runs")
+    short = [
+        ShownColumn(_head(name), partial(_short, column=name), words=True)
+        for name in (*DIFFERING, *BESIDES)
+        if name in results.declared["runs"] and name not in _told_by(runs) and len({str(row[name]) for row in runs}) > 1
+    ]
+    if len(short) == 1 and short[0].head in MAIN:  # the runs' labels are just that
+        short = []
+    told = statistics_table(runs, ShownColumn("run", lambda row: named(row["run"])), *short[:_SHORT_COLUMNS], *columns)
+    return page_section(
+        "answer", "Answer", question, prose("macros", "summarise", summary, none), *left_out, *drawn,
+        captioned(told, "What differs between the runs, and what each says by itself" if columns
+                  else "What differs between the runs"),
+        section("What limits this comparison", bullets(map(isolated, content.remarks), "small")),
+    )  # fmt: skip
+
+
+def _told_by(runs: Sequence[PlacedRow]) -> set[str]:
+    """Return hashes that need no column, since the choice that they are of differs itself."""
+    return {of for of, choice in _HASH_OF.items() if len({str(row[choice]) for row in runs if choice in row}) > 1}
+
+
+def _short(row: PlacedRow, column: str) -> Markup:
+    """Write a choice in short: of a hash, its beginning."""
+    value = str(row[column])
+    return named(value[:8] if column in _HASHES and value else value or "not recorded")
+
+
+def folded_page(anchor: str, label: str, title: str, *content: Block | None) -> Section | None:
+    """Return a section of the page whose content is folded; None if it is empty."""
+    inner = section(f"{label}: show", *content, look="folded")
+    return None if inner is None else page_section(anchor, label, title, inner)
 
 
 def paper_blocks(paper: PaperTable) -> tuple[Block, ...]:
@@ -128,18 +198,16 @@ def _runs(results: Results) -> Section:
     long = [name for name in (*_HASHES, "command") if name in chosen]
     differing = [name for name in chosen if name not in (*long, *alike)]
     hashes = [name for name in long if name not in alike]
+    hashed = "SHA-256 of what each run is made of, the model's revision, and the command that collected it"
     return page_section(
         "runs", "Runs", "The runs",
-        captioned(_facts(runs, differing), "What differs between the runs"),
-        comparison_prose("shared", shared),
         section(
-            "Hashes and commands that differ",
-            captioned(
-                _facts(runs, hashes),
-                "SHA-256 of what each run is made of, the model's revision, and the command that collected it",
-            ),
+            "What was recorded, with hashes and commands",
+            captioned(_facts(runs, differing), "What differs between the runs"),
+            comparison_prose("shared", shared),
+            captioned(_facts(runs, hashes), hashed) if hashes else None,
             look="folded",
-        ) if hashes else None,
+        ),
     )  # fmt: skip
 
 

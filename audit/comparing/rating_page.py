@@ -4,42 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import Final, TypeAlias
 
 from markupsafe import Markup
 
 from audit.comparing.base import ComparisonContent
-from audit.comparing.disparity_page import answers_of, less_section
+from audit.comparing.disparity_page import DimensionAnswers, answers_of, less_section
 from audit.comparing.first_screen import (
-    can_change,
     counted_verdicts,
-    in_pairs,
+    left_open_by,
     strategy_names,
     summary_of_runs,
-    told_tally,
     without_perceivers,
-    without_verdict,
 )
 from audit.comparing.page import (
     COSTS,
     SHOWN_ROWS,
     compared_answer,
     comparison_prose,
+    folded_page,
     paper_blocks,
     render_comparison,
 )
+from audit.comparing.pair_answers import change_in_words
 from audit.comparing.series_page import series_findings, series_section
+from audit.report.disparities import without_reasons
 from audit.report.numbers import PlacedRow, show
-from audit.report.page import picture, prose
+from audit.report.page import prose
 from audit.report.results import Results
-from audit.report.run_page import page_section
-from audit.report.section import Block, Captioned, Card, Paragraph, Section, captioned, paragraph, present, section
+from audit.report.section import Block, Captioned, Paragraph, Section, paragraph, present, section
 from audit.report.sentences import ALONE, describe_gaps
-from audit.report.table_layout import IfKnown, ShownColumn, number_column, speaks_of, text
+from audit.report.table_layout import IfKnown, Named, ShownColumn, number_column, speaks_of, text
 from audit.report.tables import COMPARISONS, CONTROLS, MANIPULATION
-from audit.report.verdicts import worded
+from audit.report.verdicts import tallied, worded
 from audit.tables.formatting import (
     MEANING,
+    MISSING,
     count,
     dimension_title,
     either,
@@ -57,22 +58,17 @@ _LEDE: Final = (
 )
 _OF_GROUPS: Final = "tables/disparity"
 """The table for a paper on who gets less."""
-_QUESTION: Final = "Does the gap depend on what was chosen?"
-_LEDE_OF_D: Final = (
-    "No run gave the model a group's identity, so there is no δ. The disparity D is a property of one model under one "
-    "prompt and one set of narratives; the page sets several beside each other and pools none."
+_QUESTION: Final = "How do the runs differ?"
+_DIMENSIONS_BESIDE: Final = 2  # most dimensions whose answers stand in the table of runs
+_DIFFERENCES: Final[tuple[Named, ...]] = (
+    "dimension",
+    ShownColumn("gap of the first", change_in_words, words=True),
+    *COMPARISONS[1:],
 )
+"""Columns of differences between runs."""
 _NOT_INDEPENDENT: Final = (
     "Runs on the same narratives, or of the same model, are not independent: how many agree in sign is no p value, and "
     "says only how far the finding depends on the choices varied here."
-)
-_NO_CHANGES: Final = (
-    "Changes of runs whose own page gives no verdict are in the table and not counted: ratings that cannot carry a "
-    "verdict cannot show that a strategy changes anything."
-)
-_NOT_DRAWN: Final = (
-    "The gaps are not drawn on one axis, since the runs have different scales or are too many; the table has them in "
-    "points of each run's own scale."
 )
 _ECHO: Final = (
     "A δ may be the echo of a word, since in-group pairs repeat the perceiver's and out-group pairs do not. Of each "
@@ -102,49 +98,42 @@ _Said: TypeAlias = Mapping[tuple[str, str], Markup]
 
 def rating_page(content: ComparisonContent, results: Results, *, unmapped: Sequence[str] = ()) -> str:
     """Render the page; ``unmapped`` says why dimensions have no map of perceivers."""
-    specifications, verdicts = results.rows("specifications"), results.rows("verdicts")
-    strategies = results.rows("strategies")
-    names, void = strategy_names(strategies), without_verdict(verdicts)
+    specifications, strategies = results.rows("specifications"), results.rows("strategies")
     narrow = results.rows("gap", scope="narratives")
-    less = answers_of(results)
-    alone = without_perceivers(narrow)
+    less, alone = answers_of(results), without_perceivers(narrow)
     first = summary_of_runs(
-        results.rows("runs"), specifications, narrow, strategies, names, verdicts, less, confidence=results.confidence,
+        results,
         along=list(
             series_findings(
                 results.rows("series"), confidence=results.confidence, weight=float(len(results.rows("runs")))
             )
         ),
-    )  # fmt: skip
+    )
     whose = [row for row in specifications if str(row["dimension"]) not in alone]
     whole = bool(whose) or not less  # else δ is of nobody, and the page is about D alone
     curves = present(*(_curve(row, results) for row in specifications))
     differences = _differences(results)
     sections = [
         compared_answer(
-            content, first, "Does the answer depend on what was chosen?" if less else _QUESTION,
-            _LEDE if whole else _LEDE_OF_D, Paragraph(_NOT_INDEPENDENT, "caption"),
-            cards=[
-                *(_answer(row, results.rows("verdicts", dimension=row["dimension"])) for row in whose),
-                *(each.card() for each in less),
-            ],
-            none="No run has a gap.",
+            content, results, first, _QUESTION, _drawn_runs(results),
+            columns=list(_by_itself(results, alone, less)), none="No run has a gap.",
         ),
         series_section(results),
+        folded_page(
+            "differences", "Gaps between runs", "How the gap differs between runs", comparison_prose("differences"),
+            *differences, _absent("No two runs have a δ of the same dimension.", differences),
+        ) if whole else None,
         less_section(results, less) if less else None,
-        _checked(results),
-        _worth(content, results, names, void) if strategies else None,
+        _worth(content, results, strategy_names(strategies)) if strategies else None,
         _elicitations(results) if results.rows("elicitation_ranges") else None,
-        _side(results, narrow) if whole else None,
-        page_section(
-            "curve", "Over all choices", "Over all choices", comparison_prose("curve"), *curves,
+        _checked(results),
+        folded_page(
+            "side", "Each run", "Each run by itself", Paragraph(_LEDE, "small"), Paragraph(_NOT_INDEPENDENT, "small"),
+            *(block for row in whose for block in _answer(row, results.rows("verdicts", dimension=row["dimension"]))),
+            *_limited(narrow), *_controls(results), comparison_prose("curve") if curves else None, *curves,
             _absent("There is no dimension with a δ in two runs, or there are too many runs to draw.", curves),
         ) if whole else None,
-        page_section(
-            "differences", "Paired differences", "Paired differences", comparison_prose("differences"), *differences,
-            _absent("No two runs have a δ of the same dimension.", differences),
-        ) if whole else None,
-        page_section(
+        folded_page(
             "paper", "Table for a paper", "The table for a paper",
             *(paper_blocks(content.papers["table"]) if whole else ()),
             comparison_prose("paper_of_ratings") if whole else None,
@@ -158,11 +147,57 @@ def rating_page(content: ComparisonContent, results: Results, *, unmapped: Seque
     )  # fmt: skip
 
 
-def _checked(results: Results) -> Section:
+def _drawn_runs(results: Results) -> Block | None:
+    """Show the runs on one axis: δ behind each verdict and, where groups differ between runs, their D."""
+    shown = [
+        (f"{dimension_title(str(row['dimension']))}, {row['run']}", row)
+        for row in results.rows("verdicts") if math.isfinite(row.number("delta"))
+    ]  # fmt: skip
+    return section(
+        "",
+        results.picture(
+            "gaps",
+            "Each run by itself: what its verdict rests on. Whether two runs differ is told by their difference, not "
+            "by two intervals.",
+            alt=describe_gaps(shown, confidence=results.confidence),
+        ),
+        results.picture(
+            "groups", "The groups whose D differs between runs, in each run.",
+            alt=f"Forest plot of D of these groups, run by run, with a line at 0. {_BELOW}",
+        ),
+        look="pair",
+    )  # fmt: skip
+
+
+def _by_itself(results: Results, alone: Set[str], less: Sequence[DimensionAnswers]) -> Iterator[ShownColumn]:
+    """Yield the columns of the table of runs that say what each run decides, of few dimensions."""
+    dimensions = list(dict.fromkeys(str(row["dimension"]) for row in results.rows("gap")))
+    if len(dimensions) > _DIMENSIONS_BESIDE:
+        return
+    several = len(dimensions) > 1
+    for dimension in dimensions:
+        said = {str(row["run"]): tallied(row)[1] for row in results.rows("verdicts", dimension=dimension)}
+        where = f"{dimension_title(dimension)}: " if several else ""
+        if dimension not in alone:
+            yield ShownColumn(f"{where}gap", partial(_said_of, said=said), words=True)
+        for own in (each for each in less if each.dimension == dimension):
+            told = {
+                run: Markup("; ").join(without_reasons(each) for each in (words, own.refused.get(run)) if each)
+                for run, words in own.by_run.items()
+            }
+            yield ShownColumn(f"{where}who gets less?", partial(_said_of, said=told), words=True)
+
+
+def _said_of(row: PlacedRow, said: Mapping[str, Markup]) -> Markup:
+    words = said.get(str(row["run"]), Markup(MISSING))
+    return words[:1].upper() + words[1:] if "<" not in words[:1] else words
+
+
+def _checked(results: Results) -> Section | None:
     """Show the check of every run, and which runs were not checked."""
     made = results.rows("manipulation")
     left = [row["run"] for row in results.rows("runs") if row["run"] not in {each["run"] for each in made}]
-    return page_section(
+    return folded_page(
         "check", "Check", "Do the ratings match the story?",
         results.table("manipulation", "Ratings without any identity, in each run", text("run", "run"), *MANIPULATION),
         Paragraph(Markup("Not checked: {}.").format(_named(left)), "small") if left else None,
@@ -173,10 +208,17 @@ def _absent(text: str, blocks: Sequence[Block]) -> Paragraph | None:
     return None if blocks else Paragraph(text, "absent")
 
 
-def _answer(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> Card:
+def _answer(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> tuple[Block, ...]:
     """Say for one dimension what the runs' verdicts are, and how far δ ranges."""
-    content = present(Paragraph(_lead(row, verdicts), "verdict"), paragraph(_spread(row)))
-    return Card(dimension_title(str(row["dimension"])), content)
+    title = Markup("<bdi>{}</bdi>").format(dimension_title(str(row["dimension"])))
+    open_ones = "; ".join(left_open_by(verdicts))
+    content = section(
+        title,
+        Paragraph(_lead(row, verdicts), "verdict"),
+        paragraph(f"These verdicts do not show: {open_ones}." if open_ones else ""),
+        paragraph(_spread(row)),
+    )
+    return present(content)
 
 
 def _lead(row: PlacedRow, verdicts: Sequence[PlacedRow]) -> Markup:
@@ -209,20 +251,17 @@ def _spread(row: PlacedRow) -> Markup:
     )
 
 
-def _side(results: Results, narrow: Sequence[PlacedRow]) -> Section:
-    """Show the runs' gaps side by side, what limits them, and their controls."""
-    shown = [(f"{dimension_title(str(row['dimension']))}, {row['run']}", row) for row in narrow]
-    drawn = captioned(
-        picture(results.figures, "gaps", describe_gaps(shown, confidence=results.confidence)),
-        f"δ {ALONE} and its {results.level} interval in each run, in points of the scale. An interval that crosses the "
-        "line at 0 is compatible with no average gap. Whether two runs differ is not to be read from whether their "
-        "intervals overlap: the paired differences say it.",
-    )
-    limited = [Markup("<bdi>{}</bdi>: {}").format(title, row["note"]) for title, row in shown if row["note"]]
-    return page_section(
-        "side", "Side by side", "Side by side",
-        drawn or Paragraph(_NOT_DRAWN, "absent"),
-        comparison_prose("listed", "What limits a δ or its interval:", limited) if limited else None,
+def _limited(narrow: Sequence[PlacedRow]) -> tuple[Block, ...]:
+    """Say what limits a δ or its interval, run by run."""
+    limited = [
+        Markup("<bdi>{}, {}</bdi>: {}").format(dimension_title(str(row["dimension"])), row["run"], row["note"])
+        for row in narrow if row["note"]
+    ]  # fmt: skip
+    return (comparison_prose("listed", "What limits a δ or its interval:", limited),) if limited else ()
+
+
+def _controls(results: Results) -> tuple[Block, ...]:
+    return present(
         Paragraph(_ECHO, "small") if results.rows("controls") else None,
         results.table(
             "controls", "Group or words: what of each δ is there without repeated words, or with invented groups",
@@ -263,11 +302,11 @@ def _differences(results: Results) -> tuple[Block, ...]:
             )
             for name, unit in (("comparisons", "points"), ("comparisons-percent", "% of the scale"))
         ),
-        results.table("comparisons", f"Differences from the first run, {first}", *COMPARISONS, rows=own),
+        results.table("comparisons", f"Differences from the first run, {first}", *_DIFFERENCES, rows=own),
         section(
             "The other pairs",
             results.table(
-                "comparisons", f"Differences between the other runs{more}", *COMPARISONS, rows=others[:SHOWN_ROWS]
+                "comparisons", f"Differences between the other runs{more}", *_DIFFERENCES, rows=others[:SHOWN_ROWS]
             ),
             look="folded",
         ),
@@ -277,7 +316,7 @@ def _differences(results: Results) -> tuple[Block, ...]:
 # --- The published study ---------------------------------------------------------------------------------------------
 
 
-def _published(content: ComparisonContent, results: Results, unmapped: Sequence[str]) -> Section:
+def _published(content: ComparisonContent, results: Results, unmapped: Sequence[str]) -> Section | None:
     """Show the published study's table and figures."""
     dimensions = dict.fromkeys(str(row["dimension"]) for row in results.rows("published"))
     drawn = present(
@@ -300,7 +339,7 @@ def _published(content: ComparisonContent, results: Results, unmapped: Sequence[
             for dimension in dimensions
         )
     )
-    return page_section(
+    return folded_page(
         "published", "As the study shows it", "As the study shows it", comparison_prose("published", bool(drawn)),
         *paper_blocks(content.papers["tables/published"]), *drawn,
         comparison_prose("listed", "Without a map of perceivers by t-SNE:", unmapped) if unmapped else None,
@@ -311,27 +350,21 @@ def _published(content: ComparisonContent, results: Results, unmapped: Sequence[
 # --- Strategies ------------------------------------------------------------------------------------------------------
 
 
-def _worth(
-    content: ComparisonContent, results: Results, names: Mapping[str, str], void: Set[tuple[str, str]]
-) -> Section:
+def _worth(content: ComparisonContent, results: Results, names: Mapping[str, str]) -> Section | None:
     """Show what the strategies changed, and what they cost."""
     dimensions = dict.fromkeys(row["dimension"] for row in results.rows("strategies"))
     paper = content.papers["tables/strategies"]
-    return page_section(
+    return folded_page(
         "worth", "Is it worth it?", "Is it worth it?", comparison_prose("worth"),
-        *(_strategies(str(dimension), results, names, void) for dimension in dimensions),
+        *(_strategies(str(dimension), results, names) for dimension in dimensions),
         prose("macros", "paste", paper, "All of it in one table, as Markdown", paper.caption),
         comparison_prose("about_worth"),
     )  # fmt: skip
 
 
-def _strategies(
-    dimension: str, results: Results, names: Mapping[str, str], void: Set[tuple[str, str]]
-) -> Section | None:
+def _strategies(dimension: str, results: Results, names: Mapping[str, str]) -> Section | None:
     """Show what the strategies changed in one dimension."""
     rows, title = results.rows("strategies", dimension=dimension), dimension_title(dimension)
-    every = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
-    tested = [row for row in every if can_change(row, void)]
     strategy = ShownColumn("strategy", lambda row: names[str(row["run"])])
     return section(
         Markup("<bdi>{}</bdi>").format(title),
@@ -341,12 +374,11 @@ def _strategies(
             "rating. A filled mark has a corrected p below the level.",
             alt=f"{title}, strategies in rows: δ, its change, and its cost. {_BELOW}",
         ),
-        Paragraph(_tallied(tested, names, alpha=1 - results.confidence), "lead") if tested else None,
-        paragraph(_NO_CHANGES, "small") if len(tested) < len(every) else None,
         results.table(
             "strategies", f"What the strategies change, {title}",
-            strategy, ("delta", f"δ {ALONE}, {rows[0]['unit']}"), "ci_low", ("delta_change", "change"), "change_low",
-            ("p_adjusted", "p, corrected"), speaks_of("change_scope"), ("mean_rating", "mean rating, points"),
+            strategy, ShownColumn("gap", change_in_words, words=True),
+            ("delta", f"δ {ALONE}, {rows[0]['unit']}"), "ci_low", ("delta_change", "change"), "change_low",
+            ("p_adjusted", "p, corrected"), ("mean_rating", "mean rating, points"),
             number_column("its change", "mean_change", points), ("refusal_rate", "refused"),
             ("missing_share", "no rating"), IfKnown("mean_number_mass", "number mass"), "note",
             rows=rows,
@@ -359,24 +391,6 @@ def _strategies(
     )  # fmt: skip
 
 
-def _tallied(tested: Sequence[PlacedRow], names: Mapping[str, str], *, alpha: float) -> Markup:
-    """Say under how many strategies δ is lower or higher than without, and name them."""
-    tally = told_tally(tested, "delta_change", alpha=alpha)
-    said = Markup("δ against none{}: {}").format(in_pairs(tested, "change_scope"), tally)
-    found = [row for row in tested if row.number("p_adjusted") < alpha]
-    for word, own in (
-        ("Lower", [row for row in found if row.number("delta_change") < 0]),
-        ("Higher", [row for row in found if row.number("delta_change") >= 0]),
-    ):
-        if own:
-            each = Markup(", ").join(
-                Markup("<bdi>{}</bdi> {}").format(names[str(row["run"])], show(row, "delta_change", points))
-                for row in own
-            )
-            said += Markup(". {}: {}").format(word, each)
-    return said + Markup(" (p corrected for {}). Undecided is not unchanged.").format(plural(len(tested), "test"))
-
-
 def _texts(row: PlacedRow) -> Markup:
     """Write how many tests of stereotype words and sentiment found a difference."""
     if not row["n_text_tests"]:
@@ -387,9 +401,9 @@ def _texts(row: PlacedRow) -> Markup:
 # --- Elicitations ----------------------------------------------------------------------------------------------------
 
 
-def _elicitations(results: Results) -> Section:
+def _elicitations(results: Results) -> Section | None:
     """Show whether the answer depends on the elicitation, for each set of runs and dimension."""
-    return page_section(
+    return folded_page(
         "elicitations", "Elicitations", "Does it depend on how the rating is got?", comparison_prose("elicitations"),
         *_sets(results), comparison_prose("about_elicitations"),
     )  # fmt: skip

@@ -32,7 +32,8 @@ from audit.runs.differences import (
 )
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.formatting import dimension_title
+from audit.tables.disparity import REFUSALS
+from audit.tables.formatting import coverage, dimension_title
 from audit.tables.ratings import MANIPULATED, Status
 from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _DRAWN: Final = 60
 """Most runs in a figure; the tables have all."""
+_GROUPS_DRAWN: Final = 3
 _ASIDE: Final = 7
 """Most panels in a row of a figure: the number of variants in the study."""
 _UNKNOWN: Final = "outside"
@@ -144,6 +146,7 @@ class RatingComparison(RunsCompared[RatedRun]):
 
     def compare(self, runs: Mapping[str, RatedRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
         from audit.comparing.changes import compare_runs, compared_gap_table, specification_rows, strategy_rows
+        from audit.comparing.decided import sides_of, with_answers
         from audit.comparing.disparity_changes import disparity_change_rows
         from audit.comparing.first_screen import strategy_names
         from audit.comparing.paper_table import disparity_paper, paper_table, published_paper, strategies_paper
@@ -155,7 +158,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         used, confidence = self.used, self.used.confidence
         gaps = {label: run.gaps for label, run in runs.items()}
         texts, remarks = _texts(runs)
-        references = reference_runs(choices)
+        references, sides = reference_runs(choices), sides_of(runs)
         led = strategy_rows(
             gaps,
             strategies={label: each["strategy"] for label, each in choices.items()},
@@ -163,19 +166,28 @@ class RatingComparison(RunsCompared[RatedRun]):
             costs={label: run.cost for label, run in runs.items()},
             confidence=confidence,
         )
+        refused = any(run.counts[Status.REFUSED] for run in runs.values())
+
+        def told(row: Mapping[str, Any]) -> bool:
+            return refused or row["outcome"] != REFUSALS
+
         tables = self.tables(
             runs,
-            comparisons=compare_runs(gaps, texts=texts, confidence=confidence),
-            disparity=({"run": label, **row} for label, run in runs.items() for row in run.disparity),
+            comparisons=with_answers(
+                compare_runs(gaps, texts=texts, confidence=confidence), sides, confidence=confidence
+            ),
+            disparity=({"run": label, **row} for label, run in runs.items() for row in run.disparity if told(row)),
             manipulation=({"run": label, **row} for label, run in runs.items() for row in run.followed),
-            disparity_changes=disparity_change_rows(
-                gaps, {label: run.disparity for label, run in runs.items()}, texts=texts, confidence=confidence
+            disparity_changes=filter(
+                told,
+                disparity_change_rows(
+                    gaps, {label: run.disparity for label, run in runs.items()}, texts=texts, confidence=confidence
+                ),
             ),
             specifications=specification_rows(gaps),
-            strategies=led,
+            strategies=with_answers(led, sides, first="run", second="reference", confidence=confidence),
             **({} if self.series is None else self._along(self.series, runs, choices, texts)),
         )
-        tables["comparisons"]["note"] = _with_silent(tables["comparisons"], tables["verdicts"])
         tables["gap"] = compared_gap_table(gaps)
         sets = elicitation_sets(choices)
         tables |= _elicitation_tables(gaps, sets, tables["verdicts"], confidence=confidence)
@@ -199,7 +211,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         for own in sets:
             first, *others = own
             remarks = (*remarks, *engine_remarks(choices, dict.fromkeys(others, first)))
-        told = choice_table(choices, differing_choices(list(choices.values())))
+        differing = choice_table(choices, differing_choices(list(choices.values())))
         named = choice_table(choices, telling_choices(list(choices.values())))
         papers = {
             "table": paper_table(tables["gap"], named, confidence=confidence, verdicts=tables["verdicts"]),
@@ -212,7 +224,7 @@ class RatingComparison(RunsCompared[RatedRun]):
             papers["tables/strategies"] = strategies_paper(tables["strategies"], names, confidence=confidence)
 
         def draw() -> dict[str, Any]:
-            return _draw(tables, gaps, told, used) | _draw_published(tables, choices, clusters)
+            return _draw(tables, gaps, differing, used) | _draw_published(tables, choices, clusters)
 
         return Differences(tables, references, remarks, papers, partial(rating_page, unmapped=unmapped), draw)
 
@@ -231,19 +243,6 @@ class RatingComparison(RunsCompared[RatedRun]):
             for point in series_points(label, series.positions[str(run.folder)], run.gaps, run.verdicts, run.disparity)
         ]
         return tables_of_series(points, series.per, confidence=self.used.confidence)
-
-
-def _with_silent(comparisons: pd.DataFrame, verdicts: pd.DataFrame) -> list[str]:
-    """Return the notes of ``comparisons``, each with which of its two runs has no verdict, and why."""
-    from audit.report.numbers import rows_of
-    from audit.report.verdicts import worded
-
-    silent = {(row["run"], row["dimension"]): f"{row['run']}: {worded(row).words.striptags()}"
-              for row in rows_of(verdicts, "verdicts") if row["code"] == "no_verdict"}  # fmt: skip
-    return [
-        "; ".join(filter(None, [row["note"], *(silent.get((row[of], row["dimension"])) for of in ("first", "second"))]))
-        for row in comparisons.to_dict("records")
-    ]
 
 
 def _limits(measured: RatingGaps, on_run: set[str], noise: Mapping[tuple[str, ...], float]) -> Limits:
@@ -385,9 +384,9 @@ def _with_texts(strategies: pd.DataFrame, runs: Mapping[str, RatedRun]) -> pd.Da
 def _draw(
     tables: Mapping[str, pd.DataFrame], runs: Mapping[str, RatingGaps], told: pd.DataFrame, used: AnalysisSettings
 ) -> dict[str, Any]:
-    """Draw the gaps side by side, each dimension's curve, differences from the first run, and strategies."""
+    """Draw the runs on one axis, each dimension's curve, differences from the first run, and strategies."""
     from audit.comparing.changes import in_one_unit
-    from audit.report.figures.forests import plot_comparisons, plot_gaps
+    from audit.report.figures.forests import plot_comparisons
     from audit.report.figures.series import plot_series
     from audit.report.figures.specification import plot_specification
     from audit.report.figures.strategies import plot_strategies
@@ -396,11 +395,8 @@ def _draw(
     confidence = used.confidence
     gap, comparisons = tables["gap"], tables["comparisons"]
     scales = {label: each.scale for label, each in runs.items()}
-    # Points of different scales are not drawn on one axis.
-    if len(set(scales.values())) == 1 and len(runs) <= _DRAWN:
-        drawn["gaps"] = plot_gaps(
-            gap.assign(variant=gap["run"], headline=True), confidence=confidence, margin=used.margin
-        )
+    if len(runs) <= _DRAWN:
+        drawn |= _draw_runs(tables, scales, used)
     curves = tables["specifications"]
     for dimension in curves.loc[(curves["n_estimated"] > 1) & (curves["n_runs"] <= _DRAWN), "dimension"]:
         in_unit, unit = in_one_unit(gap.loc[gap["dimension"] == dimension], scales)
@@ -429,6 +425,60 @@ def _draw(
             drawn[f"strategies-{dimension}"] = plot_strategies(
                 rows.reset_index(drop=True), unit=str(rows["unit"].iloc[0]), confidence=confidence
             )
+    return drawn
+
+
+def _draw_runs(
+    tables: Mapping[str, pd.DataFrame], scales: Mapping[str, tuple[float, float]], used: AnalysisSettings
+) -> dict[str, Any]:
+    """Draw what each run's verdict rests on, and D of the groups that are shown to differ between runs."""
+    from audit.comparing.pair_answers import FOUND
+    from audit.report.figures.forests import plot_runs
+
+    one_scale = len(set(scales.values())) == 1
+    unit = "scale points" if one_scale else "% of the scale"
+    factor = {label: 1.0 if one_scale else 100 / abs(high - low) for label, (low, high) in scales.items()}
+    verdicts, disparity, changes = (tables[name] for name in ("verdicts", "disparity", "disparity_changes"))
+    found = changes.loc[changes["code"].isin(FOUND)]
+    largest = found.loc[found["disparity_change"].astype(float).abs().sort_values(ascending=False).index]
+    groups = list(dict.fromkeys(zip(largest["outcome"], largest["dimension"], largest["group"], strict=True)))
+    places = {place: number for number, place in enumerate(groups[:_GROUPS_DRAWN])}
+    keys = zip(disparity["outcome"], disparity["dimension"], disparity["group"], strict=True)
+    own = [places.get(key, -1) for key in keys]
+    answers = verdicts[["run", "dimension", "response"]].assign(
+        shown=(verdicts["response_low"].astype(float) > 0) & (verdicts["code"] != "no_verdict")
+    )
+    of_groups = disparity.assign(place=own).query("place >= 0").sort_values("place", kind="stable")
+    of_groups = of_groups.merge(answers.drop_duplicates(["run", "dimension"]), on=["run", "dimension"], how="left")
+    several = verdicts["dimension"].nunique() > 1
+    drawn: dict[str, Any] = {}
+    for name, rows, estimate, whose, codes, axis in (
+        ("gaps", verdicts.assign(shown=answers["shown"]), "delta", "dimension", ("gap",), f"δ in {unit}"),
+        ("groups", of_groups, "disparity", "group", FOUND, f"D in {unit} (the group minus the others)"),
+    ):
+        if not rows[estimate].notna().any():
+            continue
+        by = rows["run"].map(factor).where(rows["outcome"] == "intensity", 1.0).astype(float)
+        named = (dimension_title(str(each)) if whose == "dimension" else str(each) for each in rows[whose])
+        drawn[name] = plot_runs(
+            pd.DataFrame(
+                {
+                    "name": [
+                        f"{of}, {run}" if several or whose == "group" else run
+                        for of, run in zip(named, rows["run"], strict=True)
+                    ],
+                    "estimate": rows[estimate].astype(float) * by,
+                    "low": rows["ci_low"].astype(float) * by,
+                    "high": rows["ci_high"].astype(float) * by,
+                    "filled": rows["code"].isin(codes),
+                    "response": (rows["response"].astype(float) * by).where(
+                        rows["shown"].eq(True) & (rows["outcome"] == "intensity")
+                    ),
+                }
+            ).reset_index(drop=True),
+            axis=f"{axis} and its {coverage(used.confidence)} interval, not corrected",
+            margin=used.margin if one_scale else None,
+        )
     return drawn
 
 

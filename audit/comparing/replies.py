@@ -141,6 +141,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
     def compare(self, runs: Mapping[str, WrittenRun], choices: Mapping[str, Mapping[str, str]]) -> Differences:  # noqa: D102
         from audit.comparing.changes import measure_change_rows
         from audit.comparing.costs import cost_rows
+        from audit.comparing.decided import sides_of, with_answers
         from audit.comparing.disparity_changes import measure_disparity_change_rows
         from audit.comparing.paper_table import changes_paper
         from audit.comparing.reply_page import reply_page
@@ -163,7 +164,13 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         tables = self.tables(
             runs,
             gap=[{"run": label, **row} for label, each in gaps.items() for row in each.gap],
-            measure_changes=[row | led[row["run"]] for row in changes],
+            measure_changes=with_answers(
+                (row | led[row["run"]] for row in changes),
+                sides_of(runs),
+                first="run",
+                second="reference",
+                confidence=confidence,
+            ),
             measure_disparity_changes=measure_disparity_change_rows(
                 gaps,
                 {label: each.disparity_within(runs[label].limits) for label, each in gaps.items()},

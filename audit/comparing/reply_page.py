@@ -10,12 +10,21 @@ from typing import Final, TypeAlias
 from markupsafe import Markup
 
 from audit.comparing.base import ComparisonContent
-from audit.comparing.first_screen import counted_verdicts, in_pairs, summary_of_changes
-from audit.comparing.measure_disparity_page import changed_groups, less_section
-from audit.comparing.page import COSTS, compared_answer, comparison_prose, paper_blocks, render_comparison
+from audit.comparing.first_screen import counted_verdicts, summary_of_changes
+from audit.comparing.measure_disparity_page import less_section
+from audit.comparing.page import (
+    COSTS,
+    compared_answer,
+    comparison_prose,
+    folded_page,
+    paper_blocks,
+    render_comparison,
+)
+from audit.comparing.pair_answers import CLAIMS, FOUND, NONE
 from audit.comparing.paper_table import with_rounded_interval
 from audit.report.effect_size import reach_in_sd
 from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
+from audit.report.page import prose
 from audit.report.results import Results
 from audit.report.run_page import page_section
 from audit.report.section import (
@@ -73,40 +82,41 @@ def reply_page(content: ComparisonContent, results: Results, *, words: TaskWords
     runs, changes = results.rows("runs"), results.rows("measure_changes")
     titles = {str(row["measure"]): str(row["title"]) for row in results.rows("measures", status="scored")}
     labels = [str(row["run"]) for row in runs]
-    first = summary_of_changes(
-        runs, changes, titles, words=words, confidence=results.confidence,
-        less=changed_groups(results.rows("measure_disparity_changes"), titles),
-    )  # fmt: skip
+    first = summary_of_changes(results, titles, words=words)
     parts = list(_sections_of_changes(results, titles, labels))
     more = f"The first {_SHOWN_SECTIONS} of {len(parts)}; all are in tables/measure_changes.csv."
     beside = labels[:_SHOWN_BESIDE]
     sections = [
         compared_answer(
-            content, first, f"Does the gap {words.where} depend on what was chosen?", _LEDE,
+            content, results, first, f"How does the gap {words.where} differ between the runs?",
             Paragraph(_held_against(changes)), comparison_prose("care"),
-            cards=[
-                _answer([row for row in changes if row["dimension"] == dimension], titles,
-                        results.rows("verdicts", dimension=dimension), confidence=results.confidence)
-                for dimension in dict.fromkeys(row["dimension"] for row in changes)
-            ],
             none=Markup('No measure could be compared; why stands under <a href="#missing">Not compared</a>.'),
         ),
         page_section(
-            "changes", "What changes", "What changes", *parts[:_SHOWN_SECTIONS],
-            None if parts else Paragraph("There is nothing to compare.", "absent"),
-            Paragraph(more, "caption") if len(parts) > _SHOWN_SECTIONS else None,
-            comparison_prose("changes"),
+            "changes", "What changes", "What changes",
+            prose("macros", "cards", [
+                _answer([row for row in changes if row["dimension"] == dimension], titles,
+                        results.rows("verdicts", dimension=dimension), confidence=results.confidence)
+                for dimension in dict.fromkeys(row["dimension"] for row in changes)
+            ]),
+            section(
+                "Every measure", Paragraph(_LEDE, "small"), *parts[:_SHOWN_SECTIONS],
+                None if parts else Paragraph("There is nothing to compare.", "absent"),
+                Paragraph(more, "caption") if len(parts) > _SHOWN_SECTIONS else None,
+                comparison_prose("changes"),
+                look="folded",
+            ),
         ),
         less_section(results, titles),
-        page_section(
+        folded_page(
             "costs", "Refusals and costs", "Refusals and costs", *_costs(results), comparison_prose("costs")
         ),
-        page_section(
+        folded_page(
             "side", "Side by side", "Side by side", comparison_prose("side", results.level),
             *_tables_beside(results, titles, beside), comparison_prose("about_side", len(beside), len(runs)),
         ),
-        page_section("missing", "Not compared", "Not compared", comparison_prose("missing", _missing(results))),
-        page_section(
+        folded_page("missing", "Not compared", "Not compared", comparison_prose("missing", _missing(results))),
+        folded_page(
             "paper", "Table for a paper", "The table for a paper", *paper_blocks(content.papers["table"]),
             comparison_prose("paper_of_replies"),
         ),
@@ -135,7 +145,7 @@ def _answer(
     if verdicts:
         said = Markup("Verdicts on {}, one for each run and measure, as on the runs' own pages: {}.")
         own = said.format(plural(len(verdicts), "gap"), counted_verdicts(verdicts))
-    tested = [row for row in rows if math.isfinite(row.number("p_adjusted"))]
+    tested = [row for row in rows if row["code"] not in NONE]
     if not tested:
         return _card(title, "absent", "Nothing could be tested", Markup("Why stands beside each measure below."), own)
     lead = Markup("Tested: {} of δ, of {} in {}, with p corrected for their number").format(
@@ -145,9 +155,7 @@ def _answer(
     )
     if len(tested) < len(rows):
         lead += Markup("; {} more could not be tested").format(count(len(rows) - len(tested)))
-    found = sorted(
-        (row for row in tested if row.number("p_adjusted") < 1 - confidence), key=lambda row: row.number("p")
-    )
+    found = sorted((row for row in tested if row["code"] in FOUND), key=lambda row: row.number("p"))
     if not found:
         lead += Markup(". That none is found does not mean that there is none{}.").format(
             reach_in_sd(tested, level=coverage(confidence))
@@ -173,7 +181,7 @@ def _change(row: PlacedRow, titles: _Titles, *, level: str) -> Markup:
         row["reference"],
     )  # fmt: skip
     sentence += Markup("; change{} {} ({} interval {})").format(
-        in_pairs([row], "scope"), show(row, "delta_change", write), level, show_rounded_interval(row)
+        CLAIMS[str(row["claim"])], show(row, "delta_change", write), level, show_rounded_interval(row)
     )
     if not math.isfinite(row.number("mean_change")):
         return sentence + Markup(".")

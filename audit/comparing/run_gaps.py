@@ -25,7 +25,7 @@ from audit.statistics.comparisons import Labelled, mean_of
 from audit.statistics.contrasts import in_group_weights
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import DecidedGap
-from audit.statistics.disparity import disparity_rows_and_gaps
+from audit.statistics.disparity import disparity_rows_and_gaps, refusal_rows_and_gaps
 from audit.statistics.disparity_answers import beside_response, with_limits
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.inexactness import bounded_overall, bounded_rows
@@ -90,6 +90,11 @@ class RunGaps:
         return tuple({str(name): value for name, value in row.items()} for row in held.to_dict("records"))
 
     @property
+    def deciding(self) -> tuple[DecidedGap, ...]:
+        """The average gaps that verdicts are on."""
+        return ()
+
+    @property
     def single_dimensions(self) -> tuple[str, ...]:
         """The dimensions that the overall mean covers: all but intersections."""
         return tuple(name for name in self.identities if "+" not in name)
@@ -138,6 +143,12 @@ class RatingGaps(RunGaps):
     averages: Averages | None = None
     free: frozenset[str] = frozenset()
 
+    @property
+    def deciding(self) -> tuple[DecidedGap, ...]:
+        """The average gaps that verdicts are on."""
+        made = () if self.averages is None else (*self.averages.gaps, *self.averages.overall)
+        return tuple(gap for gap in made if gap.kind == "average")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyGaps(RunGaps):
@@ -168,6 +179,11 @@ class ReplyGaps(RunGaps):
     def sd(self, measure: str) -> float:
         """Return the standard deviation (n − 1) of a measure over scored replies."""
         return spread_among(self.outcomes[measure], self.replies)
+
+    @property
+    def deciding(self) -> tuple[DecidedGap, ...]:
+        """The average gaps that verdicts are on."""
+        return tuple(gap for each in self.measured for gap in each.gaps)
 
     def verdicts(self, limits: Limits) -> list[dict[str, Any]]:
         """Decide about every measure; return rows of ``tables.VERDICTS``."""
@@ -206,6 +222,10 @@ def gaps_of_ratings(
     of_groups, disparities = disparity_rows_and_gaps(
         found, scales=dict.fromkeys(variants, scale), settings=settings, repetition=told
     )
+    if sees_refusals:
+        # Another run may refuse where this one does not.
+        of_refusals, refused = refusal_rows_and_gaps(found, settings=settings, repetition=told, even_without=True)
+        of_groups, disparities = [*of_groups, *of_refusals], [*disparities, *refused]
     for variant, parts in variants.items():
         compared = {part.cube.dimension: part.cube.without_baselines() for part in parts}
         tallies = {part.cube.dimension: Tally.of(part.prompts) for part in parts}

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.errors import ConfigError
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import parameters_in
+from audit.tables.disparity import REFUSALS
 from audit.tables.formatting import encodable
+from audit.tables.shared import OVERALL
 from stimuli.errors import suggest
 from stimuli.tables import read_cells, read_numbers
 
@@ -176,6 +178,17 @@ def _terms_and_groups(run: RatingGaps) -> tuple[Any, ...]:
     return terms, {(gap.dimension, gap.member) for gap in run.disparities}
 
 
+def point_of(run: str, gap: DecidedGap, code: str, reasons: str, *, position: float = 0.0) -> SeriesPoint:
+    """Return a gap of a run with what allows no verdict on it and what holds it back, by its answer as it holds."""
+    from audit.statistics.series import SeriesPoint
+    from audit.statistics.verdict import HELD_BACK
+
+    codes = [*filter(None, reasons.split("; "))]
+    void = (*codes, *(() if codes else (code,))) if code in ("no_verdict", "no_estimate") else ()
+    held = tuple(each for each in codes if each in HELD_BACK)
+    return SeriesPoint(run, position, gap, void, tuple(dict.fromkeys((*held, *gap.held_back))))
+
+
 def series_points(
     run: str,
     position: float,
@@ -188,25 +201,13 @@ def series_points(
     ``verdicts`` are the run's rows of ``tables.VERDICTS`` and ``answers`` those of ``tables.DISPARITY`` that decide, as
     both hold with all that limits the run.
     """
-    from audit.statistics.series import SeriesPoint
-    from audit.statistics.verdict import HELD_BACK
-
-    of_groups = {(row["dimension"], row["member"]): (row["code"], str(row["limits"])) for row in answers}
+    of_groups = {(row["dimension"], row["member"]): (row["code"], str(row["limits"])) for row in answers
+                 if row["outcome"] != REFUSALS}  # fmt: skip
     of_averages = {row["dimension"]: (row["code"], str(row["reasons"])) for row in verdicts}
-    averages = gaps.averages.gaps if gaps.averages is not None else ()
-
-    def point(gap: DecidedGap, code: str, reasons: str) -> SeriesPoint:
-        codes = [*filter(None, reasons.split("; "))]
-        void = (*codes, *(() if codes else (code,))) if code in ("no_verdict", "no_estimate") else ()
-        held = tuple(each for each in codes if each in HELD_BACK)
-        return SeriesPoint(run, position, gap, void, tuple(dict.fromkeys((*held, *gap.held_back))))
-
-    made = [
-        point(gap, *of_averages[gap.dimension])
-        for gap in averages
-        if gap.kind == "average" and gap.dimension in of_averages
-    ]
-    return made + [point(gap, *of_groups[gap.dimension, gap.member]) for gap in gaps.disparities]
+    made = [(gap, of_averages[gap.dimension]) for gap in gaps.deciding if gap.dimension in of_averages
+            and gap.dimension != OVERALL]  # fmt: skip
+    made += [(gap, of_groups[gap.dimension, gap.member]) for gap in gaps.disparities if gap.kind == "disparity"]
+    return [point_of(run, gap, *answer, position=position) for gap, answer in made]
 
 
 def tables_of_series(points: Sequence[SeriesPoint], per: str, *, confidence: float) -> dict[str, list[dict[str, Any]]]:

@@ -45,7 +45,7 @@ def series_findings(trends: Sequence[PlacedRow], *, confidence: float, weight: f
             dimension_title(dimension),
             _in_short(own),
             number=show(row, "estimate", points) if known else "",
-            unit="points" if known else "",
+            unit=" points" if known else "",
             spread=Markup("{}, for a {}; {} interval {}").format(
                 _gap(row), row["per"], coverage(confidence), show_interval(row)
             )

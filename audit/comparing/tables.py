@@ -133,6 +133,7 @@ DISPARITY_CHANGES: Final = Table(
     "disparity_changes",
     "how the disparity of a group differs between two runs",
     {
+        "outcome": word("intensity, or refusals: how much more often the group is refused", before="intensity"),
         "dimension": KEYS["dimension"],
         "group": word("the group"),
         "first": word("the run that is compared"),
@@ -163,7 +164,7 @@ DISPARITY_CHANGES: Final = Table(
         ),
         "ci_high": in_row_unit("upper end of the same", lengths=2),
         "p": probability("two-sided p of the paired t-test against no difference"),
-        "p_adjusted": probability("p corrected for the groups and pairs of runs of the dimension"),
+        "p_adjusted": probability("p corrected for the groups and pairs of runs of the dimension and outcome"),
         "method": HOLM,
         "family_size": count("tests that were corrected for: the dimension's changes with a p"),
         "n_narratives": count("narratives that both have"),
@@ -188,10 +189,34 @@ MEASURE_DISPARITY_CHANGES: Final = Table(
     {
         "dimension": KEYS["dimension"],
         "outcome": OUTCOME["outcome"].reworded("what δ is of", "what is compared with the other groups"),
-        **{name: column for name, column in DISPARITY_CHANGES.items() if name not in ("dimension", "p_adjusted")},
+        **{
+            name: column
+            for name, column in DISPARITY_CHANGES.items()
+            if name not in ("outcome", "dimension", "p_adjusted")
+        },
         "p_adjusted": probability("p corrected for the groups, measures and runs of the dimension"),
     },
 )
+
+_DECIDED: Final = {
+    "code": word(
+        "lower or higher (the gap is lower or higher in the first run than in the second: shown, and nothing speaks "
+        "against it), not_shown, undecided (limits say why), no_verdict (the ratings of one of the two cannot carry "
+        "one) or no_estimate; empty of a row that is compared with no run",
+        before="",
+    ),
+    "claim": word(
+        "of lower and higher: groups (repeated words cannot have made it, and it holds for any such groups), pairs (in "
+        "these pairs of words) or uncontrolled (repeated words alone could make it); else empty",
+        before="",
+    ),
+    "limits": text("codes of what limits the answer, joined by '; '; docs/statistics.md explains them", before=""),
+    "next_step": word("code of what would decide; nothing if it is decided", before=""),
+}
+COMPARED_DELTAS: Final = Table(
+    "comparisons", "how δ of a dimension differs between two runs", {**COMPARISONS, **_DECIDED}
+)
+"""``COMPARISONS``, with what each difference shows."""
 
 SPECIFICATIONS: Final = Table(
     "specifications",
@@ -300,6 +325,7 @@ STRATEGIES: Final = Table(
             "time of the run's last session, without loading the model, over the prompts that it asked from their "
             "first call on; missing if not recorded, or there were none"
         ),
+        **_DECIDED,
         "note": text("why a number is missing, or what limits it, in words; else empty"),
     },
 )
@@ -639,6 +665,7 @@ MEASURE_CHANGES: Final = Table(
         "reference_answers": count("replies of the reference that its own gap uses"),
         "n_missing": GAP["n_missing"],
         "reference_missing": count("the same of the reference"),
+        **_DECIDED,
         "note": text("why a number is missing, and what else limits it, in words; else empty"),
     },
     former={"measure": "outcome", "n_replies": "n_answers", "reference_replies": "reference_answers"},
@@ -672,9 +699,9 @@ REPLY_COSTS: Final = Table(
 )
 
 COMPARISON_TABLES: Final = by_name(
-    RUNS, COMPARED_VERDICTS, COMPARED_MANIPULATION, COMPARED_GAP, COMPARED_CONTROLS, COMPARISONS, COMPARED_DISPARITY,
-    DISPARITY_CHANGES, SPECIFICATIONS, STRATEGIES, ELICITATIONS, ELICITATION_RANGES, SERIES, SERIES_CHANGES,
-    SERIES_RUNS, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
+    RUNS, COMPARED_VERDICTS, COMPARED_MANIPULATION, COMPARED_GAP, COMPARED_CONTROLS, COMPARED_DELTAS,
+    COMPARED_DISPARITY, DISPARITY_CHANGES, SPECIFICATIONS, STRATEGIES, ELICITATIONS, ELICITATION_RANGES, SERIES,
+    SERIES_CHANGES, SERIES_RUNS, COMPARED_PUBLISHED, COMPARED_CELLS, PERCEIVER_MAP,
 )  # fmt: skip
 """Tables of a comparison of runs of ratings."""
 

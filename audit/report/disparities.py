@@ -161,7 +161,7 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
     if codes <= {"no_verdict", "no_estimate"}:
         start = "No verdict" if "no_verdict" in codes else "No answer"
         alike = is_of_measure(row) and codes == {"no_estimate"} and 0 <= _size(row) < _DUST
-        said = limit_in_words("constant", row) if alike else _because(heads) or _why_not_estimated(heads)
+        said = limit_in_words("constant", row) if alike else because(heads) or _why_not_estimated(heads)
         return DisparitySentence("absent", Markup("{}: {}").format(start, said), step=_step(heads))
     bound = _bound(heads)
     if codes == {"within"}:
@@ -170,7 +170,7 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
         return DisparitySentence("none", words, row, *known, bound=bound)
     undecided = [each for each in heads if each["code"] not in ("within", "not_shown")]
     if undecided:
-        why = _because(undecided)
+        why = because(undecided)
         which = Markup("") if len(undecided) == len(heads) else Markup(" about {}").format(_names(undecided))
         words = Markup("Undecided{}{}").format(which, Markup(": {}").format(why) if why else "")
         return DisparitySentence("undecided", words, row, *known, bound=bound, step=_step(undecided))
@@ -314,8 +314,8 @@ def limits_of_row(row: PlacedRow) -> tuple[str, ...]:
     return tuple(filter(None, str(row["limits"]).split("; "))) if isinstance(row["limits"], str) else ()
 
 
-def _because(rows: Sequence[PlacedRow]) -> str:
-    """Say why groups are undecided, each reason once."""
+def because(rows: Sequence[PlacedRow]) -> str:
+    """Say why the answers on groups are open, each reason once."""
     return listed([limit_in_words(code, rows[0]) for code in _telling(rows)])
 
 

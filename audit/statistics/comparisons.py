@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -27,6 +27,15 @@ from audit.tables.gap import COMPARISONS
 _SAME: Final = 1e-9  # contrasts that differ by up to this share of the largest are equal in floating point
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _NUMBERS: Final = ("delta_first", "delta_second", "delta_change", *_INTERVAL, "correlation")
+
+
+class Scaled(Protocol):
+    """What has a scale."""
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The two ends, in points."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -271,7 +280,7 @@ def over_groups_of_all(
     samples = [
         # Runs may have asked about the same dimensions in another order.
         sorted(({group: unit * delta for group, delta in sample.items()} for sample in each.without), key=sorted)
-        for each, unit in zip(parts, _units(*parts), strict=True)
+        for each, unit in zip(parts, units_of(*parts), strict=True)
     ]
     first, *others = [[set(sample) for sample in own] for own in samples]
     if all(own == first for own in others):
@@ -305,7 +314,7 @@ def over_words(
     """
     if pair.not_estimable:
         return pair
-    units = _units(first, second)
+    units = units_of(first, second)
     variance = _variance_of_words(first, second, units, sign)
     if variance is None:
         parts = [unit * (each.share * each.variance) ** 0.5 for unit, each in zip(units, (first, second), strict=True)]
@@ -342,7 +351,7 @@ def scope_of(change: GapEstimate, narrow: GapEstimate) -> str:
     return "pairs" if change is narrow else "groups"
 
 
-def _units(*parts: Labelled | WordEffects) -> list[float]:
+def units_of(*parts: Scaled) -> list[float]:
     """Factors that bring points of each to one unit: 1, or where scales differ the % of its own scale."""
     same = len({each.scale for each in parts}) == 1
     return [1.0 if same else 100 / (each.scale[1] - each.scale[0]) for each in parts]
@@ -355,7 +364,7 @@ def _side_by_side(*parts: Labelled) -> tuple[tuple[Any, ...], FloatArray, FloatA
     sides = np.array(
         [
             np.array([own[key] for key in common]).reshape(-1, 2) * (unit, unit**2)
-            for own, unit in zip(of_parts, _units(*parts), strict=True)
+            for own, unit in zip(of_parts, units_of(*parts), strict=True)
         ]
     )
     return common, sides[:, :, 0], sides[:, :, 1]

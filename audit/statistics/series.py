@@ -52,7 +52,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from audit.errors import NotEstimableError, attempt
-from audit.statistics.comparisons import Labelled, combination, over_groups_of_all
+from audit.statistics.comparisons import Labelled, combination, over_groups_of_all, units_of
 from audit.statistics.deciding_estimate import DecidedGap, Made
 from audit.statistics.estimates import GapEstimate, with_variance
 from audit.statistics.families import adjust_p
@@ -239,15 +239,13 @@ def _tested(line: _GapLine, lines: Sequence[_GapLine], factors: FloatArray) -> d
 
 def _against(line: _GapLine, made: GapEstimate, factors: FloatArray) -> Iterator[str]:
     """Yield codes of what could make a trend or step that is shown: missing or inexact ratings, another control."""
+    plain, factors = factors, factors * units_of(*(point.gap for point in line.used))
     used = list(zip(line.used, factors.tolist(), strict=True))
     nearest = made.ci_low if made.delta > 0 else -made.ci_high
     side = 1.0 if made.delta > 0 else -1.0
-    if any(point.gap.worst is not None for point in line.used):
-        shifts = [
-            _farthest(point.gap, side * factor) for point, factor in zip(line.used, factors.tolist(), strict=True)
-        ]
-        if not nearest + sum(shifts) > 0:
-            yield "missing"
+    pulled = sum(_farthest(point.gap, side * factor) for point, factor in used)
+    if pulled and not nearest + pulled > 0:
+        yield "missing"
     off = sum(abs(factor) * point.gap.off for point, factor in used)
     if off > 0 and not nearest > off:
         yield "bounded"
@@ -259,7 +257,7 @@ def _against(line: _GapLine, made: GapEstimate, factors: FloatArray) -> Iterator
     for code, pick in picks.items():
         if any(pick(point.gap) is not None for point in line.used):
             try:
-                again = line.sum_of(factors, pick)
+                again = line.sum_of(plain, pick)
             except NotEstimableError:
                 yield code
             else:
@@ -274,6 +272,18 @@ def _farthest(gap: DecidedGap, factor: float) -> float:
     if isinstance(gap.worst, NotEstimableError) or isinstance(gap.made, NotEstimableError):
         return -math.inf
     return min(factor * (each.delta - gap.made.delta) for each in gap.worst)
+
+
+def against_difference(first: SeriesPoint, second: SeriesPoint, *, confidence: float) -> tuple[GapEstimate, list[str]]:
+    """Estimate the first run's deciding gap minus the second's; also codes of what could make it, or holds it back.
+
+    In points, or in % of the scale where scales differ; NotEstimableError without a narrative that both have.
+    """
+    line = _GapLine((first, second), (first, second), "", confidence)
+    factors = np.array([1.0, -1.0])
+    made = line.sum_of(factors)
+    back = [code for point in line.used for code in point.held_back]
+    return made, list(dict.fromkeys((*back, *(_against(line, made, factors) if made.se > 0 else ()))))
 
 
 def _p_on_side(made: Made, sign: float) -> float:

@@ -182,8 +182,9 @@ class Verdict:
         if not void:
             return replace(self, limits=limits)
         return replace(
-            self, code="no_verdict", claim="", direction=0, size="", reasons=void, next_step=_next(void), n_needed=_NAN,
-            bound_low=_NAN, bound_high=_NAN, supported_margin=_NAN, parts_beyond=(), parts_not_shown=(), limits=limits,
+            self, code="no_verdict", claim="", direction=0, size="", reasons=void, next_step=next_step_for(void),
+            n_needed=_NAN, bound_low=_NAN, bound_high=_NAN, supported_margin=_NAN, parts_beyond=(), parts_not_shown=(),
+            limits=limits,
         )  # fmt: skip
 
     @classmethod
@@ -397,7 +398,7 @@ def _verdict(
     if isinstance(gap.made, NotEstimableError):
         code: Code = "no_verdict" if void else "no_estimate"
         why = void or (("no_perceivers",) if "no_perceivers" in codes else ("not_estimable",))
-        return Verdict(code=code, reasons=why, next_step=_next(why), **own)
+        return Verdict(code=code, reasons=why, next_step=next_step_for(why), **own)
     made = gap.made
 
     def on_scale(low: float, high: float, reach: float = gap.reach) -> tuple[float, float]:
@@ -415,9 +416,9 @@ def _verdict(
         other_low, other_high = on_scale(gap.other.ci_low, gap.other.ci_high, twice)
         own |= {"other_delta": gap.other.delta, "other_low": other_low, "other_high": other_high}
     if void:
-        return Verdict(code="no_verdict", reasons=void, next_step=_next(void), **own)
+        return Verdict(code="no_verdict", reasons=void, next_step=next_step_for(void), **own)
     if not math.isfinite(made.se):
-        return Verdict(code="no_estimate", reasons=("no_interval",), next_step=_next(("no_interval",)), **own)
+        return Verdict(code="no_estimate", reasons=("no_interval",), next_step=next_step_for(("no_interval",)), **own)
     bounds, reach = on_scale(*outer_interval(gap, alpha=alpha)), reach_of(gap, alpha=alpha)
     back = _held_back(gap, codes)
     left = tuple(code for code in NOT_RULED_OUT if code in codes)
@@ -452,7 +453,7 @@ def _verdict(
         reasons = (*lacking, *open_margin)
         return Verdict(
             code="gap", claim=claim, direction=1 if sign > 0 else -1, size=size, reasons=reasons,
-            next_step=_next(reasons), n_needed=n_needed, **own,
+            next_step=next_step_for(reasons), n_needed=n_needed, **own,
         )  # fmt: skip
     if inside:
         return Verdict(code="within", **own)
@@ -472,7 +473,7 @@ def _verdict(
     n_needed = _NAN
     if set(reasons) <= _MORE_NARRATIVES:
         n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run)
-    return Verdict(code="undecided", reasons=reasons, next_step=_next(reasons), n_needed=n_needed, **own)
+    return Verdict(code="undecided", reasons=reasons, next_step=next_step_for(reasons), n_needed=n_needed, **own)
 
 
 def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -541,5 +542,6 @@ _NEXT: Final = (
 """The next step for each reason; of several reasons the first one here counts."""
 
 
-def _next(reasons: Sequence[str]) -> str:
+def next_step_for(reasons: Sequence[str]) -> str:
+    """Return the code of what to do about reasons' codes."""
     return next((step for code, step in _NEXT if code in reasons), "nothing")

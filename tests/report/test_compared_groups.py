@@ -20,7 +20,7 @@ from audit.comparing.tables import COMPARISON_TABLES
 from audit.report.disparities import who_gets_less
 from audit.report.numbers import rows_of
 from audit.report.results import Results
-from audit.report.summary import NONE_LESS, WORDS_DIFFER
+from audit.report.summary import WORDS_DIFFER
 from audit.runs.csv_tables import read_table
 from audit.tables.run_of_ratings import TABLES
 
@@ -69,16 +69,18 @@ def text_of(path) -> str:
     return " ".join(html.unescape(text).replace("\N{NO-BREAK SPACE}", " ").split())
 
 
-def test_the_first_screen_counts_who_gets_less_and_names_what_differs(folder):
+def test_the_first_screen_names_the_group_that_gets_less_in_one_run_with_its_size(folder):
     page = text_of(folder / "AB" / "comparison.html")
-    assert (
-        "identity: who gets less? 1 × Red is rated lower than the others, whoever speaks · 1 × no group is shown "
-        "to be rated lower or higher than the others" in page
+    assert re.search(
+        r"identity: who gets less\? Red is rated lower, compared with the other groups, in model A than in model B "
+        r"−(19|20)\.\d+ points 95% interval −\d+\.\d+ to −\d+\.\d+; corrected p < \.001; 40 narratives; "
+        r"D −(19|20)\.\d+ and [+−]?0\.\d+",
+        page,
     )
-    assert re.search(r"D of Red: −(19|20)\.\d+ points \(95% interval .* in model A", page)
-    assert re.search(r"Between runs: Red: D lower in model A than in model B by (19|20)\.\d+ points, p < \.001", page)
-    assert NONE_LESS in page
-    assert "identity 2 × undecided δ:" in page  # and of δ nothing changed
+    # What each run says by itself.
+    assert "Red is rated lower than the others, whoever speaks" in page
+    assert "No group is shown to be rated lower or higher than the others" in page
+    assert "identity: whose side? model A and model B are not shown to differ in their gap" in page
     # Groups that differ because one does are named nowhere before the tables.
     first = page[: page.index("Every group of every run")]
     for name in NAMES[1:]:
@@ -117,8 +119,10 @@ def test_runs_without_perceivers_are_compared_by_who_gets_less_alone(folder):
     page = text_of(folder / "CD" / "comparison.html")
     assert "Who gets less: 2 runs side by side" in page
     assert "Each of 2 runs asked a model without giving it an identity, to read accounts" in page
-    assert re.search(r"Red: D lower in model C than in model D by (19|20)\.\d+ points", page)
-    for claim in ("verdict of", "δ: ", "Verdicts of", "no verdict", "to speak as one person", "Paired differences"):
+    assert re.search(
+        r"Red is rated lower, compared with the other groups, in model C than in model D −(19|20)\.\d+ points", page
+    )
+    for claim in ("verdict of", "δ: ", "Verdicts of", "no verdict", "to speak as one person", "Gaps between runs"):
         assert claim not in page
     assert not (folder / "CD" / "tables" / "comparisons.csv").exists()
     changes = pd.read_csv(folder / "CD" / "tables" / "disparity_changes.csv").set_index("group")
@@ -175,8 +179,8 @@ def test_names_of_groups_and_runs_are_escaped():
     }  # fmt: skip
     rows = [row_of("disparity", **known, run=run, group=f"a {ATTACK}") for run in (ATTACK, "persona-1")]
     change = row_of(
-        "disparity_changes", dimension="religion", group=f"a {ATTACK}", first=ATTACK, second="persona-1", code="lower",
-        claim="words", limits="one_term", unit="points", disparity_first=-20.0, disparity_second=0.0,
+        "disparity_changes", outcome="intensity", dimension="religion", group=f"a {ATTACK}", first=ATTACK,
+        second="persona-1", code="lower", claim="words", limits="one_term", unit="points", disparity_first=-20.0, disparity_second=0.0,
         disparity_change=-20.0, ci_low=-21.0, ci_high=-19.0, p_adjusted=0.001, n_narratives=12, note=ATTACK,
     )  # fmt: skip
     tables["disparity"] = pd.DataFrame(rows)

@@ -8,6 +8,7 @@ from functools import cache
 from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,14 @@ from test_comparison_page import run_row
 from test_replies_page import replies_of
 
 from audit.comparing.base import ComparisonContent
-from audit.comparing.changes import compared_gap_table, measure_change_rows, specification_rows, strategy_rows
+from audit.comparing.changes import (
+    compare_runs,
+    compared_gap_table,
+    measure_change_rows,
+    specification_rows,
+    strategy_rows,
+)
+from audit.comparing.decided import sides_of, with_answers
 from audit.comparing.first_screen import say_differences, summary_of_changes, summary_of_runs
 from audit.comparing.paper_table import changes_paper
 from audit.comparing.reply_page import _answer, reply_page
@@ -27,18 +35,18 @@ from audit.comparing.tables import COMPARISON_TABLES, MEASURE_CHANGES, REPLY_COM
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results
-from audit.report.summary import NO_GROUPS, NOT_THE_GROUPS, Summary
+from audit.report.summary import NOT_THE_GROUPS, THESE_WORDS, Summary
 from audit.runs.outside import read_outside
 from audit.statistics.controls import Repetition
 from audit.statistics.outcome import Outcome
-from audit.statistics.verdict import Limits, Verdict
-from audit.tables.formatting import OF_GROUPS_AND_MODELS, interval
+from audit.statistics.verdict import Limits
+from audit.tables.formatting import OF_GROUPS_AND_MODELS
 from audit.tasks.reply.task import ReplyWriting
 
 SETTINGS = AnalysisSettings(n_permutations=100)
-UNDECIDED_RUN = "that an undecided run has no gap"
-UNDECIDED_STRATEGY = "that an undecided strategy changes nothing"
-NEARER = "that a δ nearer to 0 is less bias"
+ALIKE = "that runs are alike where no difference is shown"
+SILENT = "anything from runs without a verdict"
+NEARER = "that a gap nearer to 0 is less bias"
 REAL = {f"{word} {name}": name for name in ("Hindu", "Muslim", "Sikh", "Jain", "Jew") for word in ("a", "my dear")}
 INVENTED = {f"a {name}": name for name in ("Veltan", "Dorrish", "Kessari")}
 COSTS = dict.fromkeys(
@@ -57,7 +65,7 @@ def written(screen: Summary) -> str:
 
 
 @cache
-def measured(*gaps: float, n=25, seed=0, gone=False, placebo: float | None = None, controlled=True):
+def measured(*gaps: float, n=25, seed=0, gone=False, lost=0.0, placebo: float | None = None, controlled=True):
     """Measure a run with these gaps of its dimensions; of invented groups, if asked, with one of their own."""
     names = ("religion",) if len(gaps) == 1 else [f"d{place}" for place in range(len(gaps))]
     told = {**dict(zip(names, gaps, strict=True)), **({} if placebo is None else {"invented": placebo})}
@@ -74,6 +82,9 @@ def measured(*gaps: float, n=25, seed=0, gone=False, placebo: float | None = Non
     ratings = pd.concat(parts)
     if gone:
         ratings = refused(ratings, pd.Series(True, index=ratings.index))
+    if lost:
+        inside = ratings["perceiver"].map(REAL) == ratings["experiencer"].map(REAL)
+        ratings = refused(ratings, inside & (np.random.default_rng(seed).random(len(ratings)) < lost))
     with TemporaryDirectory() as name:
         folder = Path(name)
         ratings.to_csv(folder / "ratings.csv", index=False)
@@ -89,180 +100,205 @@ def table(rows, name: str) -> list[PlacedRow]:
     return rows_of(pd.DataFrame(list(rows), columns=list(COMPARISON_TABLES[name])), name)
 
 
-def screen_of(
-    runs: Mapping[str, RatingGaps], *, references: Mapping[str, str] | None = None, decided: bool = True, **differ
-) -> str:
-    """Return the first screen of runs; with references, of strategies against them."""
+def results_of(
+    runs: Mapping[str, RatingGaps], *, references: Mapping[str, str] | None = None, void: tuple[str, ...] = (), **differ
+) -> Results:
+    """Return the tables of a comparison; with references, of strategies. The ratings of ``void`` match no story."""
     facts = [
         run_row(label, prompt="origin", **{name: own[k] for name, own in differ.items()})
         for k, label in enumerate(runs)
     ]
-    strategies = []
-    if references:
-        strategies = list(
-            strategy_rows(
-                runs, strategies={label: label for label in runs}, references=references,
-                costs=dict.fromkeys(runs, COSTS), confidence=0.95,
-            )
-        )  # fmt: skip
-    gaps = [row for row in table(compared_gap_table(runs).to_dict("records"), "gap") if row["scope"] == "narratives"]
-    limits = Limits(frozenset(), {})
-    verdicts = [
-        {"run": label} | verdict.row()
+    verdicts = {
+        label: [
+            verdict.row()
+            for verdict in each.averages.verdicts(
+                Limits(frozenset({"manipulation"} if label in void else ()), {}), margin=None
+            )[1]
+        ]
         for label, each in runs.items()
-        for verdict in each.averages.verdicts(limits, margin=None)[1]
-        if decided
-    ]
-    return written(
-        summary_of_runs(
-            table(facts, "runs"), table(specification_rows(runs), "specifications"), gaps,
-            table(strategies, "strategies"), {label: label for label in runs}, table(verdicts, "verdicts"),
-            confidence=0.95,
-        )
+    }
+    sides = sides_of({
+        label: SimpleNamespace(known_gaps=each, verdicts=verdicts[label]) for label, each in runs.items()
+    })  # fmt: skip
+    led = strategy_rows(
+        runs, strategies={label: label for label in runs}, references=references or {},
+        costs=dict.fromkeys(runs, COSTS), confidence=0.95,
     )  # fmt: skip
+    rows = {
+        "runs": facts,
+        "gap": compared_gap_table(runs).to_dict("records"),
+        "specifications": specification_rows(runs),
+        "verdicts": [{"run": label} | row for label, own in verdicts.items() for row in own],
+        "comparisons": with_answers(
+            compare_runs(runs, texts=dict.fromkeys(runs, "x"), confidence=0.95), sides, confidence=0.95
+        ),
+        "strategies": with_answers(led, sides, first="run", second="reference", confidence=0.95) if references else [],
+    }
+    tables = {
+        name: pd.DataFrame(list(rows.get(name, ())), columns=list(own)) for name, own in COMPARISON_TABLES.items()
+    }
+    return Results(tables, COMPARISON_TABLES, 0.95)
 
 
-def test_runs_of_each_kind_are_counted_and_none_that_there_are_not() -> None:
-    gaps = {"up": 6.0, "more": 4.0, "down": -5.0, "flat": 0.0}
-    runs = {name: measured(gap, seed=7 * k) for k, (name, gap) in enumerate(gaps.items())}
-    runs["refused"] = measured(6.0, gone=True)
+def screen_of(runs: Mapping[str, RatingGaps], **how) -> str:
+    """Return the first screen of runs."""
+    return written(summary_of_runs(results_of(runs, **how)))
+
+
+def changes_in(runs: Mapping[str, RatingGaps], **how) -> dict[tuple[str, str], PlacedRow]:
+    return {(row["first"], row["second"]): row for row in results_of(runs, **how).rows("comparisons")}
+
+
+def test_two_runs_are_told_by_their_difference_with_its_size_and_how_sure_it_is() -> None:
+    """A gap of 6 beside one of 1: 5 more, in five groups of two terms without a common word."""
+    runs = {"up": measured(6.0), "less": measured(1.0, seed=3)}
+    [row] = changes_in(runs).values()
+    assert (row["code"], row["claim"], row["limits"], row["next_step"]) == ("higher", "groups", "", "nothing")
+    assert row["delta_change"] == pytest.approx(5.0, abs=0.5)
     screen = screen_of(runs)
-    assert screen.startswith(
-        "Each of 5 runs asked a model to speak as one person, to read accounts by people of the same and of other "
-        "groups, and to rate how strongly they felt;"
-    )
-    assert (
-        "religion 1 × no verdict · 1 × an average gap between groups, towards the out-group · 2 × an average gap "
-        "between groups, towards the in-group · 1 × undecided δ: " in screen
-    )
-    assert re.search(r"δ: −[45]\.\d\d to \+[56]\.\d\d, in points", screen)
-    assert re.search(r"How big: the largest δ, of up in religion, is [56]\.\d\d% of the scale;", screen)
-    assert re.search(r"How it varies: [23] of 4 runs have a δ for these words only with the sign of", screen)
-    assert UNDECIDED_RUN in screen
-    assert "anything from runs without a verdict" in screen
-    for claim in (NEARER, UNDECIDED_STRATEGY, NO_GROUPS, NOT_THE_GROUPS, "without an interval"):
-        assert claim not in screen
-    assert "which run's ratings are right" in screen
-    assert OF_GROUPS_AND_MODELS in screen
-
-
-def verdict_of(run: RatingGaps) -> Verdict:
-    _, [found] = run.averages.verdicts(Limits(frozenset(), {}), margin=None)
-    return found
-
-
-def test_the_largest_gap_is_the_one_that_a_verdict_rests_on_with_its_interval() -> None:
-    """6 of which invented groups show 5 is no larger than 3 between groups; over narratives alone it would be."""
-    runs = {"beyond": measured(6.0, placebo=5.0, controlled=False), "free": measured(3.0, seed=4)}
-    beyond, free = (verdict_of(run) for run in runs.values())
-    assert (beyond.control, free.control, free.scope) == ("placebo", "echo_free", "groups")
-    assert 0.5 < beyond.delta < 2 < free.delta
-    [narrow] = [
-        row for row in compared_gap_table({"free": runs["free"]}).to_dict("records") if row["scope"] == "narratives"
-    ]
-    assert (narrow["ci_low"], narrow["ci_high"]) != (free.ci_low, free.ci_high)
-    screen = screen_of(runs)
+    assert "religion The gap between groups is higher in up than in less +" in screen
     told = re.search(
-        r"How big: the largest δ, of free in religion, is ([\d.]+)% of the scale; .*? \(95% interval (.*?) points\)\.",
+        r"\+(\d\.\d\d?) points 95% interval \+(\d\.\d+) to \+(\d\.\d+); corrected p < \.001; 25 narratives; "
+        r"δ \+\d\.\d+ and [+−]\d\.\d+",
         screen,
     )
-    assert told is not None
-    assert float(told[1]) == round(free.delta, 2)
-    assert told[2] == interval(free.ci_low, free.ci_high)
-    assert told[2] != interval(narrow["ci_low"], narrow["ci_high"])
-
-
-def test_a_largest_gap_on_which_no_verdict_rests_is_said_to_be_over_narratives_alone() -> None:
-    screen = screen_of({"a": measured(6.0), "b": measured(3.0, seed=4)}, decided=False)
-    assert re.search(r"How big: the largest δ, for these words only, of a in religion, is [56]\.\d\d% of", screen)
-    assert "points)." not in screen
-
-
-def test_where_every_run_is_decided_none_is_called_undecided() -> None:
-    runs = {name: measured(gap) for name, gap in (("a", 6.0), ("b", 4.0))}
-    screen = screen_of(runs)
-    assert "religion 2 × an average gap between groups, towards the in-group δ: " in screen
-    assert "2 of 2 runs have a δ for these words only with the sign of their median; that is no test." in screen
-    assert UNDECIDED_RUN not in screen
-    assert "towards the out-group" not in screen
-
-
-def test_two_runs_of_opposite_signs_are_not_said_to_have_one() -> None:
-    runs = {name: measured(gap) for name, gap in (("a", 6.0), ("b", -4.0))}
-    screen = screen_of(runs)
-    assert "1 of 2 runs has a δ for these words only with the sign of their median; that is no test." in screen
-    assert "one sign" not in screen
-
-
-def test_runs_without_any_rating_have_no_delta_and_nothing_is_said_of_its_size() -> None:
-    runs = {name: measured(6.0, gone=True) for name in "ab"}
-    screen = screen_of(runs)
-    assert "religion No run has a δ" in screen
-    for claim in ("How big", "How it varies", UNDECIDED_RUN, NOT_THE_GROUPS):
+    assert told is not None, screen
+    assert [float(each) for each in told.groups()] == pytest.approx(
+        [row["delta_change"], row["ci_low"], row["ci_high"]], abs=0.06
+    )
+    assert "What next: Nothing: the answer is clear." in screen
+    assert NEARER in screen
+    assert "which run's ratings are right" in screen
+    assert OF_GROUPS_AND_MODELS in screen
+    for claim in (ALIKE, SILENT, NOT_THE_GROUPS, THESE_WORDS):
         assert claim not in screen
 
 
-def test_one_run_with_a_delta_has_no_range() -> None:
-    runs = {
-        "a": measured(6.0),
-        "b": measured(6.0, gone=True),
-    }
+def test_the_other_way_round_the_gap_is_lower() -> None:
+    runs = {"less": measured(1.0, seed=3), "up": measured(6.0)}
+    assert "The gap between groups is lower in less than in up −" in screen_of(runs)
+
+
+def test_two_runs_with_the_same_gap_are_not_called_alike() -> None:
+    runs = {"a": measured(6.0), "b": measured(6.0, seed=3)}
+    [row] = changes_in(runs).values()
+    assert (row["code"], row["claim"], row["next_step"]) == ("not_shown", "", "more_narratives")
     screen = screen_of(runs)
-    assert re.search(r"δ: \+[56]\.\d\d, in points", screen)
-    assert "How it varies" not in screen
+    assert "religion a and b are not shown to differ in their gap Differences of up to " in screen
+    assert "What next: Run again with more narratives." in screen
+    assert ALIKE in screen
+    assert NEARER not in screen
+
+
+def test_of_several_runs_the_pairs_that_differ_are_counted_and_the_largest_named() -> None:
+    gaps = {"up": 6.0, "more": 5.9, "down": -5.0}
+    runs = {name: measured(gap, seed=7 * k) for k, (name, gap) in enumerate(gaps.items())}
+    found = {pair: row["code"] for pair, row in changes_in(runs).items()}
+    assert found == {("up", "more"): "not_shown", ("up", "down"): "higher", ("more", "down"): "higher"}
+    screen = screen_of(runs)
+    assert "religion 2 of 3 pairs of runs differ in their gap higher in " in screen
+    assert "higher in up than in down by 1" in screen
+    assert "higher in more than in down by 1" in screen
+    assert "in up than in more" not in screen
+
+
+def test_a_single_pair_of_several_that_differs_is_told_in_a_sentence() -> None:
+    """Three runs, of which one without a verdict: its gap of −5 is compared with nobody's."""
+    gaps = {"up": 6.0, "less": 1.0, "deaf": -5.0}
+    runs = {name: measured(gap, seed=7 * k) for k, (name, gap) in enumerate(gaps.items())}
+    rows = changes_in(runs, void=("deaf",))
+    assert {pair: row["code"] for pair, row in rows.items()} == {
+        ("up", "less"): "higher", ("up", "deaf"): "no_verdict", ("less", "deaf"): "no_verdict",
+    }  # fmt: skip
+    assert rows["up", "deaf"]["limits"] == "manipulation"
+    screen = screen_of(runs, void=("deaf",))
+    assert "The gap between groups is higher in up than in less; no verdict on 2 pairs +" in screen
+    assert SILENT in screen
+
+
+def test_where_no_run_has_a_verdict_there_is_none_on_their_difference() -> None:
+    runs = {"up": measured(6.0), "down": measured(-5.0, seed=4)}
+    screen = screen_of(runs, void=("up", "down"))
+    assert "religion No verdict: the ratings do not match the story" in screen
+    assert "What next: Change the prompt" in screen
+    assert not re.search(r"[+−]\d", screen)  # and no number that would suggest one
+
+
+def test_runs_without_any_rating_have_no_gap_to_compare() -> None:
+    runs = {name: measured(6.0, gone=True) for name in "ab"}
+    screen = screen_of(runs)
+    assert "religion No two runs have a gap" in screen
+    assert NEARER not in screen
 
 
 @pytest.mark.parametrize(
-    ("real", "invented", "denied"), [(6.0, 6.0, NO_GROUPS), (6.0, 0.0, ""), (6.0, None, NOT_THE_GROUPS)]
+    ("real", "invented", "claim"),
+    [(6.0, (6.0, 1.0), "uncontrolled"), (6.0, (0.0, 0.0), "groups"), (6.0, (None, None), "uncontrolled")],
 )
-def test_what_repeated_words_leave_open_is_denied_of_runs_too(real, invented, denied) -> None:
-    runs = {name: measured(real, placebo=invented, controlled=invented is not None) for name in "ab"}
-    screen = screen_of(runs)
-    for other in (NO_GROUPS, NOT_THE_GROUPS):
-        assert (other in screen) == (other == denied), other
+def test_a_change_that_invented_groups_show_too_is_not_one_between_groups(real, invented, claim) -> None:
+    """6 beside 1. Invented groups show the same change, or none; or nothing controls for repeated words."""
+    runs = {
+        "a": measured(real, placebo=invented[0], controlled=False),
+        "b": measured(1.0, seed=3, placebo=invented[1], controlled=False),
+    }
+    [row] = changes_in(runs).values()
+    assert row["delta_change"] == pytest.approx(5.0, abs=0.5)
+    if invented[0]:  # the controls disagree, or nothing but the words is left
+        assert (row["code"], row["claim"]) != ("higher", "groups")
+        return
+    assert (row["code"], row["claim"]) == ("higher", claim)
+    assert (NOT_THE_GROUPS in screen_of(runs)) == (claim == "uncontrolled")
 
 
-def test_strategies_that_change_delta_are_counted_and_named_and_others_are_not_called_unchanged() -> None:
+def test_missing_ratings_that_could_make_a_difference_leave_it_undecided() -> None:
+    """Half of the in-group ratings of one run are refused: where they lie could make all of the difference."""
+    runs = {"a": measured(4.0, lost=0.5), "b": measured(1.0, seed=3)}
+    [row] = changes_in(runs).values()
+    assert row["p_adjusted"] < 0.05
+    assert row["code"] == "undecided"
+    assert {"missing", "many_missing", "incomplete_narratives", "refusal_gap"} & set(row["limits"].split("; "))
+    assert "religion Undecided: " in screen_of(runs)
+
+
+def test_strategies_that_change_delta_are_named_and_others_are_not_called_unchanged() -> None:
     gaps = {"none": 6.0, "warm": 1.0, "cold": 9.0, "same": 6.0}
     runs = {name: measured(gap, seed=3 * k) for k, (name, gap) in enumerate(gaps.items())}
     screen = screen_of(runs, references=dict.fromkeys(("warm", "cold", "same"), "none"))
-    assert "religion: 3 strategies tested 1 lower · 1 higher · 1 undecided" in screen
-    assert re.search(r"δ for these words only: \+[56]\.\d\d points without, \+[01]\.\d\d to \+[89]\.\d\d with", screen)
     assert re.search(
-        r"How it varies: warm \(religion\): δ lower by [45]\.\d\d points, p < \.001; "
-        r"cold \(religion\): δ higher by [23]\.",
+        r"The gap between groups is lower under warm \(−[45]\.\d+\) and higher under cold \(\+[23]\.\d+\), in points "
+        r"Not shown to change it: same\. δ without: \+[56]\.\d\d",
         screen,
-    )
+    ), screen
     assert NEARER in screen
-    assert UNDECIDED_STRATEGY in screen
-    assert UNDECIDED_RUN not in screen
+    assert ALIKE in screen
+    assert "pairs of runs" not in screen
 
 
-def test_one_strategy_has_no_range_and_where_it_is_found_nothing_is_undecided() -> None:
+def test_one_strategy_is_told_like_two_runs_and_none_that_changes_nothing() -> None:
     runs = {"none": measured(6.0), "warm": measured(1.0, seed=3)}
     screen = screen_of(runs, references={"warm": "none"})
-    assert "religion: 1 strategy tested 1 lower · 0 higher · 0 undecided" in screen
-    assert re.search(r"points without, \+[01]\.\d\d with How big", screen)
-    assert UNDECIDED_STRATEGY not in screen
-
-
-def test_strategies_that_change_nothing_are_not_said_to() -> None:
+    assert re.search(r"The gap between groups is lower under warm than without −[45]\.\d+ points 95% interval", screen)
     runs = {name: measured(6.0, seed=k) for k, name in enumerate(("none", "warm"))}
     screen = screen_of(runs, references={"warm": "none"})
-    assert "no strategy was found to change δ; that does not show that none does." in screen
-    assert "0 lower · 0 higher · 1 undecided" in screen
+    assert "warm is not shown to change the gap Not shown to change it: warm." in screen
+    assert NEARER not in screen
 
 
-def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
+def test_a_strategy_whose_run_has_no_verdict_is_said_to_change_nothing() -> None:
+    runs = {"none": measured(6.0), "warm": measured(1.0, seed=3)}
+    for void in (("none",), ("warm",)):
+        screen = screen_of(runs, references={"warm": "none"}, void=void)
+        assert "religion No verdict: the ratings do not match the story" in screen
+        assert "lower under" not in screen
+
+
+def test_of_many_dimensions_those_with_a_difference_are_shown() -> None:
     gaps = (0.0, 5.0, 5.0, 0.0, 5.0, 5.0)
-    runs = {name: measured(*gaps, seed=10 * k) for k, name in enumerate("ab")}
+    runs = {"a": measured(*gaps), "b": measured(*(0.0,) * 6, seed=10)}
     screen = screen_of(runs)
-    found = re.findall(r" (d\d|all dimensions) (?=\d × (?:an average gap|undecided))", screen)
+    found = re.findall(r" (d\d|all dimensions) (?=The gap between groups is higher|a and b are)", screen)
     assert found == ["d1", "d2", "d4", "d5"]
-    assert (
-        "Shown: 4 of 7 findings, chosen by how many gaps, or changes of a gap, were found. The others are further"
-        in screen
-    )
+    assert "Shown: 4 of 7 findings, chosen by how many differences were found. The others are further" in screen
 
 
 @pytest.mark.parametrize(
@@ -320,7 +356,7 @@ def replies_with(gaps: Mapping[str, Gap], seed: int, *, dimensions=("religion",)
 
 def changes_of(
     runs: Mapping[str, Mapping[str, Gap]], *, dimensions=("religion",), sd=1.0, n=16
-) -> tuple[list[PlacedRow], dict[str, str]]:
+) -> tuple[Results, dict[str, str]]:
     """Return what changes in runs of replies, each against the first, with these gaps of each measure; and titles."""
     titles = {name: f"Measure {name}" for gaps in runs.values() for name in gaps}
     written_by = {
@@ -331,58 +367,66 @@ def changes_of(
         written_by, references=dict.fromkeys(others, first), comparable={label: list(titles) for label in others},
         texts=dict.fromkeys(runs, "x"), confidence=0.95,
     )  # fmt: skip
-    changes = pd.DataFrame(list(rows), columns=list(MEASURE_CHANGES))
-    return rows_of(changes, "measure_changes"), titles
+    sides = sides_of({
+        label: SimpleNamespace(known_gaps=each, verdicts=each.verdicts(Limits(frozenset(), {})))
+        for label, each in written_by.items()
+    })  # fmt: skip
+    changes = with_answers(rows, sides, first="run", second="reference", confidence=0.95)
+    tables = {name: pd.DataFrame(columns=list(own)) for name, own in REPLY_COMPARISON_TABLES.items()}
+    tables["measure_changes"] = pd.DataFrame(list(changes), columns=list(MEASURE_CHANGES))
+    tables["runs"] = pd.DataFrame([run_row(label, prompt="origin", model=label, generation="") for label in runs])
+    return Results(tables, REPLY_COMPARISON_TABLES, 0.95), titles
 
 
 def changes_screen(runs: Mapping[str, Mapping[str, Gap]], **how) -> str:
     """Return the first screen of these runs of replies."""
-    changes, titles = changes_of(runs, **how)
-    facts = table([run_row(label, prompt="origin", model=label) for label in runs], "runs")
-    return written(summary_of_changes(facts, changes, titles, words=ReplyWriting.words, confidence=0.95))
+    results, titles = changes_of(runs, **how)
+    return written(summary_of_changes(results, titles, words=ReplyWriting.words))
 
 
 def changes_card(runs: Mapping[str, Mapping[str, Gap]], **how) -> str:
     """Return the card of these runs' one dimension."""
-    changes, titles = changes_of(runs, **how)
-    card = _answer(changes, titles, confidence=0.95)
+    results, titles = changes_of(runs, **how)
+    card = _answer(results.rows("measure_changes"), titles, confidence=0.95)
     said = [str(each.text) if hasattr(each, "text") else " ".join(map(str, each.items)) for each in card.content]
     return words_of(" ".join(said)).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_changes_of_either_way_are_counted_and_sized_and_undecided_ones_are_not_called_unchanged() -> None:
+def test_changes_of_either_way_are_named_and_sized_and_others_are_not_called_unchanged() -> None:
     before = {"a": lambda t: 3 * own(t), "b": lambda t: 0 * own(t), "c": lambda t: own(t)}
     after = {"a": lambda t: 0 * own(t), "b": lambda t: 2 * own(t), "c": lambda t: own(t)}
-    screen = changes_screen({"x": before, "y": after})
+    screen = changes_screen({"x": before, "y": after}, n=40)
     assert screen.startswith(
         "Each of 2 runs asked a model to speak as one person and to write replies to accounts by people of the same "
         "and of other groups; they differ in the model."
     )
-    assert "religion δ: 1 lower · 1 higher · 1 undecided (of 3 tests in these pairs of words, corrected)" in screen
+    assert "religion The gap changes in 2 of 3 measures " in screen
+    assert re.search(r"lower Measure a \(−[23]\.\d+ points, p < \.001\)", screen)
+    assert re.search(r"higher Measure b \(\+[12]\.\d+ points, p < \.001\)", screen)
+    assert "Measure c (" not in screen
     assert re.search(
-        r"How big: the largest change that is found, of Measure [ab] in y, is \d\.\d\d times the spread \(SD\) of that "
-        r"measure over the replies of x\.",
+        r"How big: the largest change that is shown, of Measure [ab] in religion, is \d\.\d\d times the spread \(SD\) "
+        r"of that measure over the replies of x\.",
         screen,
     )
-    assert "How it varies: y, Measure a: lower; y, Measure b: higher." in screen
-    assert "that an undecided measure is unchanged" in screen
+    assert ALIKE in screen
     assert NEARER in screen
     assert ReplyWriting.words.no_better in screen
     assert OF_GROUPS_AND_MODELS in screen
 
 
+def test_one_change_is_told_in_a_sentence_with_its_interval() -> None:
+    screen = changes_screen({"x": {"a": lambda t: 3 * own(t)}, "y": {"a": lambda t: 0 * own(t)}}, n=40)
+    assert re.search(r"The gap.* in Measure a is lower in y than in x −[23]\.\d+ points 95% interval", screen)
+    assert ALIKE not in screen
+
+
 def test_where_no_change_is_found_none_is_told_and_none_denied() -> None:
     same = {"a": lambda t: 3 * own(t)}
-    screen = changes_screen({"x": same, "y": same})
-    assert "religion δ: 0 lower · 0 higher · 1 undecided (of 1 test in these pairs of words, corrected)" in screen
-    assert "How it varies: no δ was found to change; that does not show that none does." in screen
+    screen = changes_screen({"x": same, "y": same}, n=40)
+    assert "religion No change of a gap is shown in any measure 1 change tested, of 1" in screen
     assert "How big" not in screen
-    assert "that an undecided measure is unchanged" in screen
-
-
-def test_where_all_changes_are_found_none_is_called_undecided() -> None:
-    screen = changes_screen({"x": {"a": lambda t: 3 * own(t)}, "y": {"a": lambda t: 0 * own(t)}})
-    assert "that an undecided measure is unchanged" not in screen
+    assert ALIKE in screen
 
 
 def test_opposite_changes_of_one_measure_in_two_dimensions_are_told_apart() -> None:
@@ -391,31 +435,29 @@ def test_opposite_changes_of_one_measure_in_two_dimensions_are_told_apart() -> N
     def after(table: pd.DataFrame) -> np.ndarray:
         return own(table) * np.where(table["dimension"] == "age", 4.0, -2.0)
 
-    screen = changes_screen({"x": {"a": lambda t: own(t)}, "y": {"a": after}}, dimensions=("religion", "age"))
-    assert "y, Measure a (religion): lower" in screen
-    assert "y, Measure a (age): higher" in screen
-    assert re.search(r"the largest change that is found, of Measure a \((age|religion)\) in y", screen)
-    assert "religion δ: 1 lower · 0 higher · 0 undecided" in screen
-    assert "age δ: 0 lower · 1 higher · 0 undecided" in screen
+    screen = changes_screen({"x": {"a": lambda t: own(t)}, "y": {"a": after}}, dimensions=("religion", "age"), n=40)
+    assert re.search(r"religion The gap.* in Measure a is lower in y than in x", screen)
+    assert re.search(r"age The gap.* in Measure a is higher in y than in x", screen)
 
 
 def test_a_change_that_is_the_same_in_every_narrative_cannot_be_tested_and_is_not_left_unsaid() -> None:
     before, after = {"a": lambda t: 3 * own(t)}, {"a": lambda t: 0 * own(t)}
     screen = changes_screen({"x": before, "y": after}, sd=0)
-    assert "religion Nothing could be tested" in screen
-    for claim in ("How big", "How it varies", "no δ was found"):
+    assert "religion No verdict: all identities have the same score" in screen
+    assert "Nothing: the answer is clear" not in screen
+    for claim in ("How big", "is shown in any measure"):
         assert claim not in screen
 
 
 def test_the_card_says_each_change_with_both_gaps_and_what_the_mean_did() -> None:
     """All replies get 2 more, and in-group ones 3 less: of one pair in four, on average 1.25 more."""
     before, after = {"a": lambda t: 3 * own(t)}, {"a": lambda t: np.full(len(t), 2.0)}
-    card = changes_card({"x": before, "y": after})
+    card = changes_card({"x": before, "y": after}, n=40)
     assert "The gap changes in 1 measure" in card
     assert "Tested: 1 change of δ, of 1 measure in 1 run, with p corrected for their number." in card
     number = r"\d\.\d+"
     said = re.search(
-        rf"y, Measure a \(points\): δ = [+−]?{number}, and \+[23]\.\d+ in x; change in these pairs of words −[23]\.\d+ "
+        rf"y, Measure a \(points\): δ = [+−]?{number}, and \+[23]\.\d+ in x; change, including repeated words, −[23]\.\d+ "
         rf"\(95% interval −{number} to −{number}\)\. Beside it, the mean over all pairs goes from {number} to {number} "
         rf"\(\+({number})\)\.",
         card,
@@ -427,7 +469,7 @@ def test_the_card_says_each_change_with_both_gaps_and_what_the_mean_did() -> Non
 def test_the_card_of_several_runs_counts_comparisons_and_names_the_smallest_p() -> None:
     gaps = {name: (lambda t: 3 * own(t)) for name in "abcd"}
     none = {name: (lambda t: 0 * own(t)) for name in "abcd"}
-    card = changes_card({"x": gaps, "y": none, "z": none})
+    card = changes_card({"x": gaps, "y": none, "z": none}, n=40)
     assert "The gap changes in 8 comparisons" in card
     assert (
         "Tested: 8 changes of δ, of 4 measures in 2 runs, with p corrected for their number; below are the 6 of" in card
@@ -460,9 +502,9 @@ def test_the_verdict_on_each_run_s_gap_is_counted_beside_the_changes() -> None:
     assert {rows["x"]["b"]["code"], rows["y"]["a"]["code"]} == {"undecided"}
     [changed] = made["y"].verdicts(Limits(frozenset({"accepted"}), {}))
     assert (changed["code"], changed["reasons"]) == ("no_verdict", "accepted")
-    changes, titles = changes_of({label: {"a": gaps["a"]} for label, gaps in runs.items()}, n=40)
+    results, titles = changes_of({label: {"a": gaps["a"]} for label, gaps in runs.items()}, n=40)
     verdicts = table([{"run": label, **row} for label, each in rows.items() for row in each.values()], "verdicts")
-    card = _answer(changes, titles, verdicts, confidence=0.95)
+    card = _answer(results.rows("measure_changes"), titles, verdicts, confidence=0.95)
     said = words_of(" ".join(str(getattr(each, "text", "")) for each in card.content))
     said = said.replace("\N{NO-BREAK SPACE}", " ")
     assert "Verdicts on 3 gaps, one for each run and measure, as on the runs' own pages: 1 × an average gap" in said

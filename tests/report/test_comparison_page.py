@@ -75,7 +75,8 @@ def comparison_row(**values):
     known = {
         "dimension": "religion", "first": "origin", "second": "persona-1", "unit": "points", "delta_first": -0.694321,
         "delta_second": -0.25, "delta_change": -0.444321, "ci_low": -0.8, "ci_high": -0.1, "p": 0.02,
-        "p_adjusted": 0.04, "method": "Holm", "family_size": 2, "n_narratives": 12, "note": "",
+        "p_adjusted": 0.04, "method": "Holm", "family_size": 2, "n_narratives": 12, "note": "", "code": "lower",
+        "claim": "groups", "limits": "", "next_step": "nothing",
     }  # fmt: skip
     return row_of("comparisons", **(known | values))
 
@@ -234,7 +235,7 @@ def test_verdicts_of_each_kind_are_counted():
     )
     text = " ".join(Page(rendered(tables, papers={"table": paper_of("A")})).text.split())
     assert said in re.sub(r" (?=[,.;])", "", text)
-    [left_open] = re.findall(r"This does not show ?:? (.*?) Runs:", text)
+    [left_open] = re.findall(r"These verdicts do not show: (.*?)\.", text)
     for claim in (NO_LARGER, NOT_IN_ITSELF, NOT_THE_GROUPS, THESE_WORDS, EVERY_PART):
         assert claim in left_open, claim
 
@@ -257,7 +258,7 @@ def test_the_page_is_safe_and_asks_nobody_for_anything():
 def test_what_was_left_out_and_what_limits_it_are_said():
     text = Page(rendered(remarks=("Mind the scales.",), left_out=("prompt=named: no such file",))).text
     assert "Left out prompt=named: no such file" in text
-    assert "Note Mind the scales." in text
+    assert "What limits this comparison Mind the scales." in text
     assert "how many agree in sign is no p value" in text
 
 

@@ -152,6 +152,21 @@ def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
     )
 
 
+@for_phones
+def plot_runs(runs: pd.DataFrame, *, axis: str, margin: float | None = None) -> Figure:
+    """Draw one gap of several runs on one axis: columns name, estimate, low, high, filled (found) and response.
+
+    Around 0 a band shows a tenth of how much higher that run rates a story's own emotion than a wrong one, where
+    ``response`` is known; ``axis`` names what is drawn, and ``margin`` is a band, too.
+    """
+    if not np.isfinite(runs["estimate"].to_numpy(dtype=float)).any():
+        raise NotEstimableError("no run has an estimate to draw")
+    notes = ["\N{BLACK CIRCLE} found in that run   \N{WHITE CIRCLE} not found, or no verdict."]
+    if runs["response"].notna().any():
+        notes.append("Band: a tenth of how much higher the run rates a story's own emotion than a wrong one.")
+    return _forest(_Forest(rows=runs.assign(band=runs["response"] / 10), axis=axis, notes=tuple(notes), margin=margin))
+
+
 def rows_to_draw(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the estimates behind the verdicts; for a run of an earlier version the headlines, without a verdict."""
     decided = tables.get("verdicts", pd.DataFrame())
@@ -236,6 +251,7 @@ class _Forest:
     """What a forest plot shows. ``rows`` has columns name, estimate, low, high and filled, from the top.
 
     Rows with a true ``apart``, if there is that column, stand beneath the others: they are not compared with them.
+    ``band``, if there is that column, is how far a band reaches from 0 on either side; NaN for none.
     """
 
     rows: pd.DataFrame
@@ -351,6 +367,12 @@ def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
             axes.axhline((~apart).sum() - 0.5, color=MUTED, linewidth=0.7, linestyle=(0, (4, 3)), gid="apart")
             draw_estimates(axes, rows.loc[apart], color=ORANGE, marker="D")
         fit_estimates(axes, rows, least=forest.margin or 0.0, most=6 if width is None else _ticks(laid.plot))
+        if "band" in rows:
+            axes.autoscale(False)
+            bands = rows.loc[rows["band"].notna()]
+            axes.barh(
+                bands["row"], 2 * bands["band"], left=-bands["band"], height=0.8, color=FAINT, zorder=0, gid="response"
+            )
         dress_rows(axes, len(rows))
         name_rows(axes, [""] * len(rows) if laid.above else laid.names)
         axes.tick_params(axis="y", labelsize=laid.size)
