@@ -40,7 +40,7 @@ def gemini(parts=None, *, reason="STOP", feedback=None):
     return {
         "key": "RUN-0",
         "response": {**candidates, **({"promptFeedback": feedback} if feedback else {}), **told},
-    } | more
+    }
 
 
 def ollama(content, *, done="stop", **more):
