@@ -34,7 +34,7 @@ from stimuli.prompts import Prompt, Scale
 pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.process, pytest.mark.server]
 TEN = Scale(0, 10)
 KEY = "sk-test-77aa10"
-STARTS = 240  # seconds, on a busy machine
+STARTS = 900  # seconds, on a busy machine
 HOSTILE = {
     "do_sample": True, "temperature": 0.4, "top_k": 2, "top_p": 0.3, "min_p": 0.4, "repetition_penalty": 1.9,
 }  # fmt: skip
