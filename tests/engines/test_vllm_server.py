@@ -34,7 +34,7 @@ from stimuli.prompts import Prompt, Scale
 pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.process, pytest.mark.server]
 TEN = Scale(0, 10)
 KEY = "sk-test-77aa10"
-STARTS = 900  # seconds, on a busy machine
+STARTS = 240  # seconds, on a busy machine
 HOSTILE = {
     "do_sample": True, "temperature": 0.4, "top_k": 2, "top_p": 0.3, "min_p": 0.4, "repetition_penalty": 1.9,
 }  # fmt: skip
@@ -104,7 +104,7 @@ def test_the_server_says_who_it_is(served, url):
     server = opened.source.facts()["server"]
     assert server.pop("root").endswith("/model")
     assert server == {"base_url": url, "id": "tiny"}
-    assert opened.checked == "two unlike prompts get different probabilities; a cached reading equals an uncached one"
+    assert opened.checked == "two unlike prompts get different probabilities"
 
 
 def test_prompts_have_the_tokens_that_they_have_here(served, local):
