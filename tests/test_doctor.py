@@ -169,3 +169,17 @@ def test_bad_options_end_in_one_line(audit, capsys):
     assert capsys.readouterr().err.splitlines()[-1] == "audit: limit_s=0: must be above 0 s"
     assert audit("doctor", "-m", "seed=0,1") == 2
     assert "doctor checks one run" in capsys.readouterr().err
+
+
+def test_what_was_found_of_the_chat_template_is_on_the_page_and_its_fault_is_too(examined, monkeypatch, make_model):
+    monkeypatch.setattr("audit.extras.planning.examination._import_fault", lambda *_: "left out by a test")
+    page = examined("probe=0")
+    found = page.partition("## Chat template\n\n")[2].partition("\n\n")[0].splitlines()
+    assert len(found) == 10
+    assert "- system role: shown" in found
+    assert "- an answer begins after: '<|end|>\\n<|start|>assistant\\n'" in found
+    silent = make_model(template="{% for m in messages %}{{ m.role }}{% endfor %}")
+    page = examined("probe=0", code=1, model=silent)
+    assert "**Mend:** model" in page
+    assert "its chat template leaves out the user's message" in page
+    assert "## Chat template" not in page

@@ -44,6 +44,8 @@ _SENTINEL: Final = "empathy-audit-system-role"
 _TURNS: Final = (("user", "empathy-audit-turn-1"), ("assistant", "empathy-audit-turn-2"))
 _PROBES: Final = ((("user", "x"),), (("system", "x"), ("user", "x")))  # reveal what a template writes around a prompt
 _CHECKED: Final = 2  # prompts to check for each system message and number of turns
+_SPACED: Final = "Number: "  # a beginning of an answer, to show whether the tokenizer keeps its space
+_SHOWN_END: Final = 60  # characters of a prompt's end to show
 _FIRST: Final = 4  # tokens among which the template's BOS may come, for example after white space
 _NUMBERS: Final = tuple(map(str, range(101)))  # tests whether a tokenizer joins a number to the space before it
 
@@ -385,8 +387,7 @@ class ChatTokenizer:
     @cached_property
     def chat(self) -> dict[str, Any]:
         """What shapes prompts besides the model's own files, for the manifest; empty if nothing does."""
-        other = self._probed(pinned(another_day(self.date)))
-        return self._told(self.date if self._probed(pinned(self.date)) != other else None)
+        return self._told(self.date if self._told_date else None)
 
     @cached_property
     def chat_identity(self) -> dict[str, Any]:
@@ -470,6 +471,37 @@ class ChatTokenizer:
                 f"thoughts are closed at once with the marks of {self.closes_thoughts}, unless they are asked for"
             )
         return "; ".join(said)
+
+    def describe(self) -> list[str]:
+        """Return what was found of the chat template and the tokenizer's opening tokens, in ten lines; for doctor."""
+        dates = pinned(self.date)
+        made, shown = self._made(self._probe, dates), self._render(self._probe)
+        opening = " ".join(self._named(self._opening)) or "none"
+        if opening != "none":
+            opening += f" {self._said_of_beginning or 'once'}"
+        thoughts = "no known marks"
+        if (dialect := self.dialect) is not None:
+            switched = made != self._made(self._probe, dates, thinks=True)
+            off = "closed at once" if shown != made else "off when told" if switched else "not opened"
+            thoughts = f"marks of {dialect.name} ({dialect.opens!r}, {dialect.closes!r}); {off}"
+        own = "the model's own" if self.template is None else self.template.asked
+        return [
+            f"template: {own}, {len(self._template_text):,} characters",
+            f"system role: {'shown' if self.has_system_role else 'none; its text goes before the first question'}",
+            f"earlier turns: {'shown, in order' if self.shows_turns else 'dropped: strategies with calls are refused'}",
+            f"content of a message: {'a list of parts' if self._content_is_parts else 'a text'}",
+            f"opening token: {opening}",
+            f"before the opening token: {repr(self._before_opening) if self._before_opening else 'nothing'}",
+            f"date: {f'model.date={self.date}' if self._told_date else 'none'}",
+            f"thoughts: {thoughts}",
+            f"an answer begins after: {shown.rpartition(_SENTINEL)[2][-_SHOWN_END:]!r}",
+            f"an answer begun with {_SPACED!r}: given as {self.begun_as(_SPACED)!r}",
+        ]
+
+    @property
+    def _told_date(self) -> bool:
+        """Whether the template prints a date."""
+        return self._probed(pinned(self.date)) != self._probed(pinned(another_day(self.date)))
 
     @cached_property
     def added(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

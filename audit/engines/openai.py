@@ -167,10 +167,8 @@ def _opened(server: Server, model: ModelConfig, *, seed: int, why: str, batch: b
                 "leave it out"
             )
         how = ", asked in batches" if batch else ""
-        said = f"{why}; the server's own number format, and its chat template{how}"
-        if chat.refused:
-            said += f"; it refuses {', '.join(chat.refused)}, so its own values are in use"
-        return OpenModel(chat, source, said)
+        refused = f"; it refuses {', '.join(chat.refused)}, so its own values are in use" if chat.refused else ""
+        return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template{how}{refused}")
     version = (server.get("//version") or {}).get("version")
     engine = VllmServerEngine(chat, model, version=str(version or ""), longest=listed.get("max_model_len"))
     source = replace(source, tokenizer=engine.tokenizer)
@@ -489,7 +487,7 @@ class ChatEngine:
         except _OtherName as error:
             if error.name in _OPTIONAL:
                 if any(error.name in text.lower() for each in payloads for text in _texts_of(each)):
-                    raise ModelError(error.said) from error  # a prompt's word, and the server may repeat prompts
+                    raise error.error or error from None  # a prompt's word, and the server may repeat prompts
                 self.refused.append(error.name)
                 again = [{key: v for key, v in each.items() if key != error.name} for each in payloads]
             elif error.name == "top_logprobs":
@@ -540,11 +538,11 @@ class ChatEngine:
             raise _OtherName("top_logprobs")
         if "logprobs" in low:
             raise ModelError(f"{where}: returns no logprobs (HTTP {status}{said}); use elicitation=generate")
-        rejected = f"{where}: rejected the request (HTTP {status}{said}); answers so far are kept"
+        error = _RejectedError(f"{where}: rejected the request (HTTP {status}{said}); answers so far are kept")
         for name in _OPTIONAL:
             if name not in self.refused and re.search(rf"\b{name}\b", low):
-                raise _OtherName(name, rejected)
-        raise _RejectedError(rejected)
+                raise _OtherName(name, error)
+        raise error
 
     def _generated(self, answer: Json) -> Generated:
         if (refused := _of_prompt(answer)) is not None:
@@ -603,9 +601,9 @@ class _RejectedError(ModelError):
 class _OtherName(Exception):
     """The server names a setting differently, has another limit for it, or does not take it."""
 
-    def __init__(self, name: str, said: str = "") -> None:
+    def __init__(self, name: str, error: ModelError | None = None) -> None:
         super().__init__(name)
-        self.name, self.said = name, said
+        self.name, self.error = name, error  # error: what to raise if the name is a word of the prompt
 
 
 def _of_prompt(answer: Json) -> Generated | None:

@@ -1,4 +1,5 @@
 import math
+import pickle
 from itertools import groupby
 
 import numpy as np
@@ -384,3 +385,23 @@ def test_a_real_model_agrees_with_whole_sequences_read_directly(model, scale, re
 def test_an_engine_whose_probabilities_cannot_be_is_refused_and_nothing_is_rated(told):
     with pytest.raises(ModelError, match=r"model\.dtype=float32"):
         elicit({(): told}, TEN)
+
+
+def test_the_tree_of_numbers_is_built_once_for_a_tokenizer_a_scale_and_a_beginning(monkeypatch):
+    # With workers each shard brings an elicitation of its own, which has seen no prompt.
+    built = []
+    monkeypatch.setattr(
+        "audit.asking.elicitation.expected.number_tree",
+        lambda tokenizer, scale, *, before: built.append(before) or number_tree(tokenizer, scale, before=before),
+    )
+    engine = FakeEngine({"q": {(): {"7": 1.0}}, "r": {(): {"5": 1.0}}}, pattern=DIGITS)
+    for _ in range(3):
+        shard = pickle.loads(pickle.dumps(ExpectedElicitation(TEN, 0.0)))
+        found = shard.elicit(engine, [Prompt("s", "q"), Prompt("s", "r")])
+        assert [each.intensity for each in found] == [7, 5]
+    assert len(built) == 1
+    ExpectedElicitation(Scale(0, 9), 0.0).elicit(engine, [Prompt("s", "q")])
+    ExpectedElicitation(TEN, 0.0)._reader(engine, [Prompt("s", "q", begun="Number:")])
+    assert len(built) == 3
+    ExpectedElicitation(TEN, 0.0).elicit(FakeEngine({"q": {(): {"7": 1.0}}}, pattern=DIGITS), [Prompt("s", "q")])
+    assert len(built) == 4

@@ -402,3 +402,21 @@ def test_a_template_sees_what_transformers_shows_it_and_writes_json_as_it_does(t
     messages = [{"role": "user", "content": 'é<&>"\n'}, {"role": "assistant", "content": "x"}]
     theirs = hf.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert rendered(hf.chat_template, messages, hf.special_tokens_map) == theirs
+
+
+@pytest.mark.parametrize(
+    ("family", "says"),
+    [
+        ("Qwen3", {"thoughts": "marks of think ('<think>', '</think>'); off when told", "system role": "shown"}),
+        ("Llama 2", {"an answer begins after": "' [/INST]'", "opening token": "<|start|> once"}),
+        ("one question alone", {"system role": "none; its text goes before the first question",
+                                "earlier turns": "dropped: strategies with calls are refused"}),
+        ("SmolVLM", {"content of a message": "a list of parts", "date": "none", "thoughts": "no known marks"}),
+        ("Llama 3.2", {"date": "model.date=2024-07-26", "content of a message": "a text"}),
+    ],
+)  # fmt: skip
+def test_what_was_found_of_a_template_is_told_in_ten_lines(family, says, tokenizer_of):
+    lines = dict(line.split(": ", 1) for line in tokenizer_of(FAMILIES[family].template).describe())
+    assert len(lines) == 10
+    assert {name: lines[name] for name in says} == says
+    assert f"{len(FAMILIES[family].template):,} characters" in lines["template"]

@@ -71,6 +71,9 @@ def test_an_engine_that_reads_its_prompts_is_taken_and_has_forgotten_them(tiny_c
     assert checked == "two unlike prompts get different probabilities; a cached reading equals an uncached one"
     assert said.getvalue().startswith(f"checked: {checked} (differences, of the largest probability: 0)")
     assert not reader.read_before
+    proven(
+        Reader(law=lambda ids: sums(ids) * (1e-9 if ids[-1] == ord("?") % 50 else 1)), tiny_config
+    )  # sure of another
     proven(Reader(cached=lambda ids: sums(ids) * 0.999), tiny_config)  # as rounding would
     proven(Reader(facts=EngineFacts("vllm", "1", "H100", "bfloat16"), cached=lambda ids: sums(ids) * 0.9), tiny_config)
 
@@ -129,6 +132,15 @@ def test_vllm_agrees_with_transformers_on_a_small_model(right, tiny_model, open_
     else:
         with pytest.raises(ModelError, match="gives other probabilities than transformers, so its answers"):
             proven(reader, tiny_config, source)
+
+
+def test_a_server_is_asked_about_two_prompts_and_no_more(tiny_config):
+    served = EngineFacts("openai", "vllm 0.32.0", "server", "unknown")
+    reader = Reader(facts=served, cached=lambda ids: sums(ids[-2:]))
+    assert proven(reader, tiny_config).checked == "two unlike prompts get different probabilities"
+    assert len(reader.read_before) == 2
+    with pytest.raises(ModelError, match=r"gives every token the same probability.*; serve it with another version"):
+        proven(Reader(lambda ids: np.full(50, 1 / 1417), facts=served), tiny_config)
 
 
 def test_an_engine_that_writes_alone_proves_nothing(tiny_config):

@@ -40,7 +40,7 @@ def gemini(parts=None, *, reason="STOP", feedback=None):
     return {
         "key": "RUN-0",
         "response": {**candidates, **({"promptFeedback": feedback} if feedback else {}), **told},
-    } | more
+    }
 
 
 def ollama(content, *, done="stop", **more):
@@ -59,7 +59,7 @@ LINES = {
     ),
     "OpenAI, nothing": (openai("incomplete", output=[], reason="max_output_tokens"), ("", True, False)),
     "OpenAI, a refusal": (openai(content=[{"type": "refusal", "refusal": "I can't."}]), ("I can't.", False, True)),
-    "OpenAI, filtered": (openai("incomplete", output=[], reason="content_filter"), ("", False, True)),
+    "OpenAI, filtered": (openai("incomplete", output=[], reason="content_filter"), ("", True, True)),
     "OpenAI, an error": (openai(content=TEXT, code=500), None),
     "OpenAI, expired": (openai(content=TEXT, error={"code": "batch_expired", "message": "no"}), None),
     "Anthropic": (anthropic(content=[{"type": "text", "text": "70"}]), ("70", False, False)),

@@ -29,8 +29,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +57,8 @@ from stimuli.prompts import Prompt, Scale
 
 _Floats = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
+_TREES: Final[WeakKeyDictionary[Any, dict[Any, NumberTree]]] = WeakKeyDictionary()
+"""Trees by tokenizer, and by the scale and how answers begin: with workers, each shard brings its own elicitation."""
 _ROUNDS: Final = 8  # most rounds of questions on one prompt's begun answers; each asks what weighs most after the last
 
 
@@ -66,7 +69,6 @@ class ExpectedElicitation:
     scale: Scale
     max_pruned_points: float  # more is asked until the rest can move no intensity by more
     ends: EndSample | None = None  # how often numbers end in a sample of prompts; None if each prompt is asked
-    _tree: NumberTree | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, scale: Scale, hundredths: float, ends: EndSample | None = None) -> Self:
@@ -142,10 +144,11 @@ class ExpectedElicitation:
 
     def _reader(self, engine: Engine, prompts: Sequence[Prompt]) -> tuple[TokenReader, NumberTree]:
         reader = token_reader(engine, remedy="use elicitation=generate")
-        if self._tree is None:
-            before = reader.tokenizer.render(prompts[0])
-            self._tree = number_tree(reader.tokenizer, self.scale, before=before)
-        return reader, self._tree
+        trees = _TREES.setdefault(reader.tokenizer, {})
+        key = (self.scale, prompts[0].begun, prompts[0].thought is None)
+        if key not in trees:
+            trees[key] = number_tree(reader.tokenizer, self.scale, before=reader.tokenizer.render(prompts[0]))
+        return reader, trees[key]
 
     def _bounded(self, engine: TopReader, prompts: Sequence[Prompt], done: Done) -> list[ElicitedRating]:
         """Read ratings from the likeliest tokens; ``pruned_points`` is how far the mean could be off."""

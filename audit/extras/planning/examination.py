@@ -75,6 +75,9 @@ def examine(config: AuditConfig, *, probe: bool, limit_s: float, say: Say) -> tu
     page += lines
     faults += [fault] if fault else []
     notes += _several(config)
+    template, fault = _template(config, chosen)
+    page += template
+    faults += [fault] if fault else []
     engines = ["transformers"]
     if importlib.util.find_spec("vllm") is not None:
         say("importing vLLM in a separate process ...")
@@ -225,6 +228,25 @@ def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
     except AuditError as error:
         return lines, chosen or "transformers", _line(str(error))
     return lines, chosen, ""
+
+
+def _template(config: AuditConfig, chosen: str) -> tuple[list[str], str]:
+    """Return lines about the model's chat template, and what keeps a run from using it; nothing of a server's."""
+    from audit.engines.chat import ChatTokenizer
+    from audit.engines.resolve import hush, resolve_model
+
+    if chosen == "openai":
+        return [], ""
+    try:
+        files = resolve_model(config.model)
+    except AuditError:  # a fault that _choice reports
+        return [], ""
+    hush()
+    try:
+        found = [f"- {line}" for line in ChatTokenizer.of(config.model, config.engine, files.folder).describe()]
+        return ["", "## Chat template", "", *found], ""
+    except AuditError as error:
+        return [], _line(str(error))
 
 
 def _import_fault(module: str, limit_s: float) -> str:
