@@ -51,7 +51,7 @@ def test_no_option_of_the_schema_is_left_out_but_those_that_only_another_option_
         ("model.dtype", "one of the choices", "auto", ("auto", "bfloat16", "float16", "float32")),
         ("statistics.confidence", "number, above 0.5, below 1", "0.95", ()),
         ("statistics.margin", "number, above 0, or null", "null", ()),
-        ("stimuli.situations_per_emotion", "whole number or one of the choices", "all", ("all",)),
+        ("stimuli.situations_per_emotion", "whole number or one of the choices", "all", ("all", "enough")),
         ("stimuli.columns.neutral", "text, or null", "null", ()),
         ("thinking.max_tokens", "whole number, at least 1", "256 (budget), 1024 (on)", ()),
         ("thinking.mode", "one of the choices", "off", ("off", "on", "budget")),
@@ -70,7 +70,7 @@ def test_type_default_and_choices_are_those_of_schema_and_files(name, type_, def
 def test_an_option_stands_in_its_group_and_one_of_none_under_run():
     assert ROWS["seed"].group == "run"
     assert ROWS["stimuli.columns.neutral"].group == "stimuli"
-    assert {row.group for row in option_rows()} == {"run", *choices()} - {"experiment"}
+    assert {row.group for row in option_rows()} == {"run", *choices()} - {"experiment", "preset"}
 
 
 def test_a_group_an_option_or_the_beginning_of_names_chooses_its_options():
@@ -80,7 +80,7 @@ def test_a_group_an_option_or_the_beginning_of_names_chooses_its_options():
         f"prompt.scale.{name}" for name in ("low", "high", "low_label", "high_label")
     ]
     assert "seed" in [row.name for row in option_rows("run")]
-    assert option_rows("experiment") == ()
+    assert option_rows("experiment") == option_rows("preset") == ()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ CARDS = [
     ("model=smollm2",), ("model=planted",), ("model=qwen3-8b",), ("model.path=a/b",), ("model=openai", "model.path=x"),
     ("model=ollama", "model.path=x"),
 ]  # fmt: skip
-AMOUNTS = {"quick": (1, False, 48, 16), "standard": ("enough", False, 200, 32), "thorough": ("all", True, 400, 200)}
+AMOUNTS = {"quick": (2, False, 48, 16), "standard": ("enough", False, 200, 32), "thorough": ("all", True, 400, 200)}
 
 
 def composed(*words):
