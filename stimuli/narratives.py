@@ -355,7 +355,7 @@ def _read_csv(
         may_be_empty=_WORDS,
         may_be_missing=[word for word in _WORDS if word not in named],
         missing=missing,
-        remedy="or give your own: stimuli.columns.OURS=COLUMN",
+        key=_column_key,
     )
     _check_own(read, path, named)
     if shown in named:
@@ -368,6 +368,13 @@ def _read_csv(
     rows = [_narrative(row, own) for row, own in zip(cells, words, strict=True)]
     _check_unique(rows, str(path))
     return rows, said
+
+
+def _column_key(ours: str, theirs: str) -> str:
+    """Return the option that names a column of a file, as it is typed in a shell."""
+    is_plain = re.fullmatch(r"[A-Za-z_][\w-]*", theirs, re.ASCII) and theirs.casefold() not in ("null", "true", "false")
+    named = theirs if is_plain else '"' + theirs.replace('"', '\\"') + '"'
+    return shlex.quote(f"stimuli.columns.{ours}={named}")
 
 
 def _check_own(
@@ -415,8 +422,7 @@ def _check_told(
         return
     place, text, fault = faults[0]
     others = f" (and {len(faults) - 1} more of {len(read)} rows)" if len(faults) > 1 else ""
-    named = column if re.fullmatch(r"[\w-]+", column) else f'"{column}"'
-    by = f"prompt=3-person {shlex.quote(f'stimuli.columns.third_person={named}')}"
+    by = f"prompt=3-person {_column_key('third_person', column)}"
     told = "write it as that person tells it (I, my, we)"
     where = f"{place}{others}: {_beginning(text)!r}"
     more = _others(faults[1:])

@@ -12,6 +12,7 @@ from typing import Final
 from stimuli.errors import StimulusError
 from stimuli.files import LARGEST_TABLE, unpacked_size
 
+_SHOWN: Final = 80  # characters of a sheet's header in a message
 SUFFIXES: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})  # what the names of spreadsheets end with
 
 
@@ -64,13 +65,16 @@ def choose_sheet(path: Path, sheets: Sequence[Worksheet], wanted: Sequence[str])
         raise StimulusError(f"{path}: has only empty sheets; save the table again, in the first sheet")
     if len(sheets) == 1:
         return sheets[0]
-    having = [sheet for sheet in sheets if set(wanted) <= set(sheet.rows[0])]
+    having = [sheet for sheet in sheets if {*map(str.casefold, wanted)} <= {*map(str.casefold, sheet.rows[0])}]
     if len(having) == 1:
         return having[0]
     columns = ", ".join(map(repr, wanted))
-    names = ", ".join(repr(sheet.name) for sheet in (having or sheets))
-    what = f"several sheets have the columns {columns}" if having else f"no sheet has all of the columns {columns}"
-    raise StimulusError(f"{path}: {what}: {names}; save the sheet you want as a separate file")
+    if having:
+        what = f"several sheets have the columns {columns}: {', '.join(repr(sheet.name) for sheet in having)}"
+    else:
+        there = (f"{sheet.name!r} has {', '.join(filter(None, sheet.rows[0]))[:_SHOWN]}" for sheet in sheets)
+        what = f"no sheet has all of the columns {columns}; {', '.join(there)}"
+    raise StimulusError(f"{path}: {what}; save the sheet you want as a separate file")
 
 
 def _check_packed(path: Path, content: bytes) -> None:

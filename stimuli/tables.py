@@ -10,13 +10,14 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from stimuli.chat_parts import cell_text
 from stimuli.errors import Faults, StimulusError, suggest
 from stimuli.files import read_file
+from stimuli.headings import guess_columns
 from stimuli.spreadsheets import SUFFIXES as SPREADSHEETS
 from stimuli.spreadsheets import choose_sheet, read_sheets
 from stimuli.table_files import (
@@ -132,7 +133,8 @@ def read_cells(
     # Elsewhere a group may be called so.
     numbers: Collection[str] = (),
     missing: Collection[str] = (),  # what the user says stands for an empty cell, in any column
-    remedy: str = "",  # for a column that is not there, beside mending its name; OURS is our name
+    remedy: str = "",  # for a column that is not there, beside mending its name
+    key: Callable[[str, str], str] | None = None,  # writes the option that gives one of our names the file's, as typed
 ) -> list[tuple[str, dict[str, str]]]:
     """Return for each row its place, for messages, and its cells by our names, without outer white space."""
     named = {ours: [theirs] if isinstance(theirs, str) else list(theirs) for ours, theirs in columns.items()}
@@ -141,12 +143,20 @@ def read_cells(
     rows: list[tuple[str, dict[str, str]]] = []
     try:
         table = _open(path, delimiter, wanted, numbers=[name for ours in numbers for name in named.get(ours, ())])
+        absent = {ours: name for ours, names in named.items() for name in names if name not in table.header}
+        if absent:
+            shown = ", ".join(
+                f"{theirs!r} (for {ours})" if ours != theirs or len(absent) == 1 else repr(theirs)
+                for ours, theirs in absent.items()
+            )
+            there = _columns_there(next(iter(absent.values())), table, wanted)
+            if key is not None and len(table.header) > 1:
+                guessed = guess_columns(absent, [name for name in table.header if name and name not in wanted])
+                remedy = f"or say which is which: {' '.join(key(*each) for each in guessed.items())}"
+            also = f"; {remedy}" if remedy else ""
+            raise StimulusError(f"{path}: no column{'s' if len(absent) > 1 else ''} {shown}; {there}{also}")
         for ours, names in named.items():
             for theirs in names:
-                if theirs not in table.header:
-                    also = f"; {remedy.replace('OURS', ours)}" if remedy else ""
-                    there = _columns_there(theirs, table, wanted)
-                    raise StimulusError(f"{path}: no column {theirs!r} (for {ours}); {there}{also}")
                 if table.header.count(theirs) > 1:
                     n = table.header.count(theirs)
                     raise StimulusError(f"{path}: {n} columns are called {theirs!r} (for {ours}); keep one")

@@ -378,7 +378,7 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
         ({"ratings": lines(header=HEADER.replace("perceiver", "perciever"))},
          ["no column 'perceiver'", "did you mean 'perciever'?"]),
         ({"ratings": lines(header=HEADER.replace(",", "|"))},
-         ["no column 'perceiver'", "separate the cells by commas, semicolons or tabs"]),
+         ["no columns 'perceiver', 'experiencer'", "separate the cells by commas, semicolons or tabs"]),
         ({"ratings": lines(header=f"{HEADER},Rating")}, ["2 columns are called 'rating'", "keep one"]),
         ({"ratings": lines()}, ["ratings=r.csv", "no rows"]),
         ({"groups": "term,group\n"}, ["groups=g.csv", "no rows"]),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +24,27 @@ from audit.cli.terminal.options import (
 from audit.cli.terminal.printing import command_line, note, print_table, say, tell
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points
+from stimuli.errors import suggest
 
 if TYPE_CHECKING:
     from audit.comparing.comparison import Comparison
+
+
+def _columns(name: str, text: str) -> dict[str, str]:
+    """Parse ``OURS:YOURS,...``; a name of a column may have commas and colons."""
+    from audit.runs.outside import COLUMNS
+
+    named: dict[str, str] = {}
+    for part in re.split(rf",\s*(?=(?:{'|'.join(COLUMNS)})\s*:)", text):
+        ours, _, theirs = map(str.strip, part.partition(":"))
+        if ours not in COLUMNS or not theirs or ours in named:
+            raise ConfigError(
+                f"{name}={text}: {part!r} must be OURS:YOURS, as in rating:Score, each of ours once; "
+                f"{suggest(ours, COLUMNS)}"
+            )
+        named[ours] = theirs
+    return named
+
 
 _RUN_DIR: Final[Option[Path | None]] = Option("run_dir", a_path, None, "the new run folder", "OUT")
 _RATINGS: Final[Option[Path | None]] = Option(
@@ -58,6 +77,13 @@ _MISSING: Final[Option[Sequence[float | str]]] = Option(
     (),
     "numbers that mean a refusal or no answer in the ratings: missing=-1, missing=[-1,-99]",
     "-1",
+)
+_COLUMNS: Final[Option[Mapping[str, str]]] = Option(
+    "columns",
+    _columns,
+    {},
+    "your names of columns, in both files, if they are not called so: 'columns=perceiver:Rater,rating:Score (0-100)'",
+    "OURS:YOURS,...",
 )
 _MODEL: Final[Option[str | None]] = Option("model", a_text, None, "the model's name in the report", "NAME")
 _SEED: Final = Option("seed", whole_from(0), 0, "random seed of the permutations")
@@ -94,7 +120,7 @@ _SIDE_BY_SIDE: Final = Usage("report", "RUN_DIR RUN_DIR ...", options=(_SERIES, 
 _OUTSIDE: Final = Usage(
     "report",
     needed=(_RATINGS, _GROUPS, _RUN_DIR),
-    options=(_LOW, _HIGH, _MISSING, _MODEL, _SEED),
+    options=(_LOW, _HIGH, _MISSING, _COLUMNS, _MODEL, _SEED),
     settings=True,
 )
 _ELSEWHERE: Final = Usage("report", needed=(_ANSWERS, _PROMPTS), options=(_MODEL, _BY, _RUN_DIR), settings=True)
@@ -202,6 +228,7 @@ def _report(words: Sequence[str]) -> int:
             low=given[_LOW],
             high=given[_HIGH],
             missing=given[_MISSING],
+            columns=given[_COLUMNS],
             model=given[_MODEL],
             seed=given[_SEED],
             statistics=settings,

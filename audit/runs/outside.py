@@ -7,6 +7,7 @@ ends in one line that names the file, the line and the remedy.
 from __future__ import annotations
 
 import math
+import shlex
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from audit.runs.provenance import now, versions
 from audit.tables.formatting import plural
 from audit.tables.ratings import NARRATIVE_COVARIATES, RATINGS, Status
 from stimuli.errors import StimulusError, suggest
+from stimuli.headings import guess_columns
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
 from stimuli.table_files import SUFFIXES, WRITTEN_AS, MalformedRowError, plain_name
 from stimuli.tables import is_no_number, open_table, read_numbers
@@ -40,6 +42,9 @@ ABSENT: Final = {"dimension": "identity", "variant": "outside", "emotion": "not 
 
 _REQUIRED: Final = ("perceiver", "experiencer", "narrative_id", "rating")
 _OPTIONAL: Final = (*ABSENT, "status")
+_OF_GROUPS: Final = ("term", "group", "dimension", "stem")
+COLUMNS: Final = tuple(dict.fromkeys((*_REQUIRED, *_OPTIONAL, *_OF_GROUPS)))
+"""Our names of the columns of both files."""
 _STATUSES: Final = tuple(status.value for status in Status)
 _RATED, _UNPARSEABLE = _STATUSES.index(Status.RATED), _STATUSES.index(Status.UNPARSEABLE)
 _NOT_TOLD: Final = ("number_mass", "mode", "spread", "n_prompt_tokens", "n_dropped", "pruned_points", "ends_points")
@@ -75,6 +80,9 @@ class OutsideRatings:
     stems: Mapping[str, Mapping[str, str]]  # dimension → term → stem, as far as the groups file gives stems
     narratives: pd.DataFrame  # rows of NARRATIVE_COVARIATES: what further columns say of narratives
     not_kept: Mapping[str, str]  # further columns that are no covariates of narratives, and why
+    named: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the files' names of columns, by ours; as the user gave them
 
 
 def read_outside(
@@ -84,6 +92,7 @@ def read_outside(
     low: float | None = None,
     high: float | None = None,
     missing: Sequence[float | str] = (),
+    columns: Mapping[str, str] | None = None,
 ) -> OutsideRatings:
     """Read and check ratings that another tool collected.
 
@@ -104,7 +113,8 @@ def read_outside(
     prove a scale from 1 to 7. ``missing`` has codes for a refusal or no answer: a number leaves the row its ``status``,
     or makes it unparseable like an empty cell; a text stands for an empty cell in every column.
 
-    Column names are compared without case and surrounding blanks. Labels keep their case and lose surrounding blanks. A
+    ``columns`` maps our names, of :data:`COLUMNS`, to those of the files. Names are compared without case and
+    surrounding blanks. Labels keep their case and lose surrounding blanks. A
     CSV line may be shorter than the header, since spreadsheets omit empty cells at the end.
     """
     ends = tuple(taken if given is None else given for given, taken in zip((low, high), DEFAULT_ENDS, strict=True))
@@ -112,7 +122,8 @@ def read_outside(
         raise ConfigError(
             f"low={ends[0]:g} high={ends[1]:g}: low must be below high; give the two ends of the rating scale"
         )
-    table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing, by="narrative_id")
+    named = dict(sorted((columns or {}).items()))
+    table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing, named, by="narrative_id")
     labels = {
         name: _words(table, name, absent=default)
         for name, default in {**dict.fromkeys(_REQUIRED[:3], ""), **ABSENT}.items()
@@ -125,7 +136,7 @@ def read_outside(
     _check_scale(table, intensity, low=ends[0], high=ends[1], given=missing)
     _check_prompts(table, labels)
     _check_emotions(table, labels)
-    mapping = _read_table("groups", groups, ("term", "group"), ("dimension", "stem"), missing)
+    mapping = _read_table("groups", groups, _OF_GROUPS[:2], _OF_GROUPS[2:], missing, named)
     sides, names = _groups_of(table, mapping, labels)
     narratives, not_kept = _covariates_of(table.further, decimal_comma=table.decimal_comma)
     return OutsideRatings(
@@ -142,6 +153,7 @@ def read_outside(
         stems=_stems_of(mapping, list(labels["dimension"].categories)),
         narratives=narratives,
         not_kept=not_kept,
+        named=named,
     )
 
 
@@ -199,6 +211,7 @@ def describe_outside(outside: OutsideRatings, *, command: str, seed: int = 0, mo
             "groups": str(outside.groups_path),
             "groups_sha256": outside.groups_sha256,
             "status_given": outside.status_given,
+            **({"columns": dict(outside.named)} if outside.named else {}),
         },
     ).having(stems_stated=True, stems=outside.stems)
 
@@ -224,6 +237,7 @@ def outside_manifest(
     ends = {"low": scale[0], "high": scale[1]}
     # Left out if there are no codes, so that folders of earlier versions keep their identity.
     codes = {"missing": list(missing)} if missing else {}
+    named = {"columns": files["columns"]} if "columns" in files else {}
     content = {
         "status": "complete",
         "command": command,
@@ -245,7 +259,7 @@ def outside_manifest(
         "dimensions": list(dimensions),
         "outside": {**files, **(codes | {"n_missing_codes": n_missing_codes} if codes else {})},
         "versions": versions(),
-        "config": {"ratings": files["ratings"], "groups": files["groups"], **ends, **codes, "model": model},
+        "config": {"ratings": files["ratings"], "groups": files["groups"], **ends, **codes, **named, "model": model},
         "identity": {
             "model": {"name": model},
             "scale": ends,
@@ -253,6 +267,7 @@ def outside_manifest(
                 "ratings": files["ratings_sha256"],
                 "groups": files["groups_sha256"],
                 "missing": codes.get("missing"),
+                **named,
             },
         },
     }
@@ -350,6 +365,7 @@ def _read_table(
     required: Sequence[str],
     optional: Sequence[str],
     missing: Sequence[float | str],
+    named: Mapping[str, str],  # the file's names, by ours, of columns that are not called as ours
     *,
     by: str = "",  # the column that further columns may be covariates of; empty to read none of them
 ) -> _Table:
@@ -363,17 +379,20 @@ def _read_table(
     try:
         table = open_table(
             path,
-            required,
-            also=[*optional, *_ALSO],
-            numbers=["rating", *_ALSO],
+            [named.get(column, column) for column in required],
+            also=[*(named.get(column, column) for column in optional), *_ALSO],
+            numbers=[named.get("rating", "rating"), *_ALSO],
             every=bool(by),
             long_cells=True,
         )
         if not table.header:
             raise StoreError(f"{name} is empty")
-        found = _find_columns(name, table.header, required, optional)
+        header = _in_our_names(
+            name, table.header, {ours: named[ours] for ours in (*required, *optional) if ours in named}
+        )
+        found = _find_columns(name, header, required, optional, named)
         columns: dict[str, list[str]] = {column: [] for column in found}
-        further = _Further.of(table.header if by else (), found)
+        further = _Further.of(header if by else (), found)
         marks = {mark for mark in missing if isinstance(mark, str)}
         numbers = array("q")
         same: dict[str, str] = {}  # labels recur in many rows: keep one copy of each
@@ -402,7 +421,22 @@ def _read_table(
     return _Table(name, table.sha256, columns, table.counts, numbers, table.delimiter == ";", marks, further)
 
 
-def _find_columns(name: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str]) -> dict[str, int]:
+def _in_our_names(name: str, header: Sequence[str], named: Mapping[str, str]) -> list[str]:
+    """Return a header in our names; ConfigError if a column that the user names is not there."""
+    ours_of = {plain_name(theirs): ours for ours, theirs in named.items()}
+    there = {plain_name(heading) for heading in header}
+    for ours, theirs in named.items():
+        # Both files may have a dimension, and one of them another name for it.
+        if plain_name(theirs) not in there and ours != "dimension":
+            raise ConfigError(f"{name}: columns={ours}:{theirs}: no such column; {suggest(theirs, header)}")
+    # A column that is called as one of ours is none of them if the user names another for it.
+    plain = map(plain_name, header)
+    return [ours_of.get(each, "" if each in named else heading) for each, heading in zip(plain, header, strict=True)]
+
+
+def _find_columns(
+    name: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str], named: Mapping[str, str]
+) -> dict[str, int]:
     """Return the positions of the columns present; raise ConfigError if one is missing or there twice."""
     known = [column.strip().casefold() for column in header]
     if "rating" in required and "rating" not in known:  # the name in our own exports
@@ -410,10 +444,16 @@ def _find_columns(name: str, header: Sequence[str], required: Sequence[str], opt
     for column in (*required, *optional):
         if known.count(column) > 1:
             raise ConfigError(f"{name}: {known.count(column)} columns are called {column!r}; keep one")
-    for column in required:
-        if column not in known:
-            hint = "; separate the cells by commas, semicolons or tabs" if len(known) == 1 else ""
-            raise ConfigError(f"{name}: no column {column!r}; {suggest(column, known)}{hint}")
+    if absent := [column for column in required if column not in known]:
+        ours = ("", *required, *optional)
+        others = [heading for heading, column in zip(header, known, strict=True) if column not in ours]
+        if len(known) == 1:
+            hint = "separate the cells by commas, semicolons or tabs"
+        else:
+            told = ",".join(f"{ours}:{theirs}" for ours, theirs in {**named, **guess_columns(absent, others)}.items())
+            hint = f"or say which is which: {shlex.quote(f'columns={told}')}"
+        shown = f"column{'s' if len(absent) > 1 else ''} {', '.join(map(repr, absent))}"
+        raise ConfigError(f"{name}: no {shown}; {suggest(absent[0], known)}; {hint}")
     return {column: known.index(column) for column in (*required, *optional) if column in known}
 
 

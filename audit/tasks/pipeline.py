@@ -144,6 +144,7 @@ def report_outside(
     low: float | None,
     high: float | None,
     missing: Sequence[float | str] = (),
+    columns: Mapping[str, str] | None = None,
     model: str | None,
     seed: int,
     statistics: Mapping[str, Any],
@@ -153,7 +154,7 @@ def report_outside(
     """Analyse ratings that another tool collected, and keep them in a run folder, where they may be analysed again."""
     settings = load_statistics(statistics)
     covariates = _covariates_of(settings)
-    outside = read_outside(ratings, groups, low=low, high=high, missing=missing)
+    outside = read_outside(ratings, groups, low=low, high=high, missing=missing, columns=columns)
     _check_formula(settings, covariates, outside.narratives)
     settings.check_on_scale(low=outside.low, high=outside.high)
     manifest = describe_outside(outside, command=command, seed=seed, model=model)

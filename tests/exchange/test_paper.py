@@ -470,11 +470,18 @@ def test_a_table_that_was_changed_is_refused_with_the_remedy(audit, capsys, tmp_
     assert not Path("out").exists()
 
 
-def test_without_python_docx_a_line_says_what_to_install(audit, capsys, tmp_path, monkeypatch):
+def test_without_python_docx_all_else_is_written_and_a_line_says_what_to_install(audit, capsys, tmp_path, monkeypatch):
+    whole = export(audit, EXAMPLE)
+    assert "python-docx" not in (whole / "ABOUT.md").read_text("utf-8")
     monkeypatch.setitem(sys.modules, "docx", None)
-    assert audit("export", EXAMPLE, "form=paper", "to=out") == 2
-    assert "form=paper needs python-docx: pip install 'empathy-audit[word]'" in capsys.readouterr().err
-    assert not Path("out").exists()
+    capsys.readouterr()
+    assert audit("export", EXAMPLE, "form=paper", "to=without") == 0
+    assert "paper.docx needs python-docx: pip install 'empathy-audit[word]'" in capsys.readouterr().err
+    assert "paper.docx needs python-docx" in Path("without/ABOUT.md").read_text("utf-8")
+    names = {path.relative_to(whole) for path in whole.rglob("*.*")} - {Path("paper.docx")}
+    assert {path.relative_to("without") for path in Path("without").rglob("*.*")} == names
+    for name in names - {Path("ABOUT.md")}:
+        assert (whole / name).read_bytes() == Path("without", name).read_bytes(), name
 
 
 def test_a_figure_without_room_is_named_with_its_reason(audit, tmp_path):

@@ -176,7 +176,7 @@ def test_a_column_of_words_that_stands_twice_is_refused(write):
 def test_a_column_of_another_name_is_told_with_the_option_that_names_it(write):
     message = error_of(write("ID,emotion,text\n1,joy,A.\n"))
     assert (
-        "did you mean 'ID'? there are: ID, emotion, text; or give your own: stimuli.columns.narrative_id=COLUMN"
+        "did you mean 'ID'? there are: ID, emotion, text; or say which is which: stimuli.columns.narrative_id=ID"
     ) in (message)
     path = write("number,emotion,text\n1,joy,A.\n")
     assert len(read(path, {**COLUMNS, "narrative_id": "number"}).narratives) == 1  # the remedy, followed

@@ -61,7 +61,7 @@ def test_a_text_that_is_not_in_quotes_is_named_as_the_cause_of_too_many_cells(tm
 def test_a_delimiter_that_is_asked_for_is_kept(tmp_path):
     path = tmp_path / "own.tsv"
     path.write_text("id;emotion;text\n1;joy;A.\n")
-    with pytest.raises(StimulusError, match="no column 'id'"):
+    with pytest.raises(StimulusError, match="no columns 'id'"):
         read(path, delimiter="\t")
 
 
@@ -139,7 +139,8 @@ def test_of_several_sheets_the_one_that_has_the_columns_is_read(tmp_path):
         ({"A": [HEADER, [1, "joy", "A."]], "B": [HEADER, [2, "joy", "B."]]},
          r"several sheets have the columns 'id', 'emotion', 'text': 'A', 'B'; save the sheet you want "
         r"as a separate file"),
-        ({"A": [["id"], [1]], "B": [["text"], [2]]}, r"no sheet has all of the columns 'id', .*: 'A', 'B'"),
+        ({"A": [["id"], [1]], "B": [["text"], [2]]},
+         r"no sheet has all of the columns 'id', .*; 'A' has id, 'B' has text"),
         ({"A": []}, "has only empty sheets"),
         ({"A": [["id", "emotion", "texts"], [1, "joy", "A."]]}, "no column 'text' .* did you mean 'texts'"),
         ({"A": [HEADER]}, "has a header but no narratives"),

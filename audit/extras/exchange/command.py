@@ -90,8 +90,13 @@ def _export(words: Sequence[str]) -> int:
     for name, text in of_forms.items():
         if not text:
             raise ConfigError(f"{name}= is empty; give a value, or leave it out")
-    for file in export_run(path, form, to, told, given=of_forms, unfinished=given[_UNFINISHED]):
+    files = export_run(path, form, to, told, given=of_forms, unfinished=given[_UNFINISHED])
+    for file in files:
         tell(f"written: {file}")
+    if form.name == "paper" and to / "paper.docx" not in files:
+        from audit.extras.exchange.paper.export import NO_WORD
+
+        note(f"there is no file for Word: {NO_WORD}; methods and tables are in Markdown and LaTeX")
     if form.name == "huggingface" and not told.license:
         note("the card says that the licence is unknown; set it with license=NAME")
     return OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ _OF_LIMITS: Final = (
 """Tables that limit a gap. A run of an earlier version may lack one, which then counts as empty."""
 _OF_REPLIES: Final = ("gap", "measures", "controls")
 _DECIDED: Final = ("verdicts",)  # Verdicts on measures. Runs of earlier versions have none.
+NO_WORD: Final = "paper.docx needs python-docx: pip install 'empathy-audit[word]'"
 _UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)  # date of a run whose manifest has none
 _FILES: Final = """\
 `paper.docx` has methods, references and the tables for Word. `methods.tex`, `table.tex` and `references.bib` are the
@@ -52,8 +54,13 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
     works = works_in(section.text() for section in sections)
     figures, left_out = _figures(study)
     title = f"Empathy audit: {collected.manifest.model.name}"[:200]
+    word: dict[str, bytes] = {}
+    if importlib.util.find_spec("docx") is not None:
+        word["paper.docx"] = word_file(sections, tables, works, title=_one_line(title), made=_made(collected))
+    else:
+        left_out += f"\n\nThe file for Word is not there: {NO_WORD}."
     return {
-        "paper.docx": word_file(sections, tables, works, title=_one_line(title), made=_made(collected)),
+        **word,
         "table.md": "\n".join(table.markdown() for table in tables).encode(),
         "table.tex": "\n".join(table.latex() for table in tables).encode(),
         "methods.md": _markdown(sections, works).encode(),

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from audit.errors import ConfigError
 from audit.extras.exchange.paper.methods import MethodsSection
 from audit.extras.exchange.paper.references import Reference
 from audit.extras.exchange.paper.table import ManuscriptTable
@@ -35,11 +34,9 @@ def word_file(
     made: datetime,
 ) -> bytes:
     """Return a Word document with each table on a landscape page, dated ``made`` so that its bytes do not change."""
-    try:
-        import docx
-        from docx.enum.section import WD_ORIENT, WD_SECTION
-    except ImportError as error:
-        raise ConfigError("form=paper needs python-docx: pip install 'empathy-audit[word]'") from error
+    import docx
+    from docx.enum.section import WD_ORIENT, WD_SECTION
+
     document = docx.Document()
     _style(document)
     properties = document.core_properties
