@@ -121,8 +121,9 @@ def test_each_measure_has_its_answer_and_each_group_its_number_on_the_page(run):
 def test_the_terminal_names_them(run, command, capsys):
     assert command("report", "run") == 0
     [line] = [line for line in capsys.readouterr().out.splitlines() if "Does a group get less" in line]
-    assert re.search(r"Lower for Muslim than for the others in 2 measures", line)
-    assert "Declined to reply" in line
+    assert "lower or higher for Hindu and Muslim than for the others" in line
+    assert "higher for Hindu, +0.240 share of replies (95% interval +0.160 to +0.319" in line
+    assert "Also: Length (lower for Muslim)" in line
 
 
 def test_a_run_without_a_table_of_groups_opens_and_gets_one(run, command, tmp_path):

@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from audit.cli.terminal.printing import command_line, tell
-from audit.report.terminal import NEXT, in_lines
-from audit.report.verdicts import STEPS
-from audit.runs.manifest import Manifest
-from audit.tables.formatting import plural
 
 if TYPE_CHECKING:
+    from audit.runs.manifest import Manifest
     from audit.tasks.base import Published
 
 _MARGIN: Final = 0.02  # of the scale: the margin of a command that needs one
@@ -26,9 +23,17 @@ _OPTION: Final = re.compile(r"\(([a-z_]+(?:\.[a-z_]+)+|[a-z_]+(?==))")
 
 def show_outcome(outcome: Published) -> None:
     """Print what was found in a run, what to do next, and where its report is."""
-    lines = in_lines(outcome.summary)
-    command = next_command(lines[NEXT], Manifest.read(outcome.run_dir), outcome.run_dir) if NEXT in lines else ""
-    if command:
+    from audit.report.terminal import NEXT, in_lines
+    from audit.report.verdicts import STEPS
+    from audit.runs.manifest import Manifest
+    from audit.tables.formatting import plural
+
+    lines, manifest = in_lines(outcome.summary), Manifest.read(outcome.run_dir)
+    if manifest.status == "running":
+        lines[NEXT] = STEPS["finish"]
+    elif any(each.kind == "undecided" for each in outcome.summary.findings):  # pages of replies name no step
+        lines.setdefault(NEXT, STEPS["more_narratives"])
+    if command := next_command(lines.get(NEXT, ""), manifest, outcome.run_dir):
         lines[NEXT] += f"\n{command}"
     for name, words in lines.items():
         for place, line in enumerate(words.split("\n")):
@@ -40,15 +45,16 @@ def show_outcome(outcome: Published) -> None:
 
 def next_command(step: str, manifest: Manifest, run_dir: Path) -> str:
     """Return a command that does what a step says, or one that explains the option it names; empty without either."""
+    from audit.report.verdicts import STEPS
+
     length = manifest.scale.high - manifest.scale.low
     if step == STEPS["finish"]:
         return manifest.command
     if not math.isnan(length) and "statistics.margin=" in step:
         return command_line("report", str(run_dir), f"statistics.margin={_MARGIN * length:g}")
     if again := _AGAIN.search(step):
-        wanted = (
-            math.ceil(int(again[1].replace(",", "")) / max(1, len(manifest.stimuli.emotions))) if again[1] else "all"
-        )
+        n_emotions = max(1, len(manifest.stimuli.emotions))
+        wanted = math.ceil(int(again[1].replace(",", "")) / n_emotions) if again[1] else "all"
         if own := _again(manifest, "stimuli.situations_per_emotion", wanted):
             return own
     if "(prompt=)" in step:

@@ -14,12 +14,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from forked import done, started
 from runs import FOUR_RELIGIONS
 from serving import real_server
 
+from audit.asking.elicitation.ends import Sampled
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation
 from audit.configuration.engine import ServerConfig
@@ -120,6 +122,21 @@ def test_distributions_are_those_of_the_engine_of_this_machine(served, local):
     assert [each.number_mass for each in theirs] == pytest.approx([each.number_mass for each in ours], abs=1e-4)
     assert [each.n_prompt_tokens for each in theirs] == [each.n_prompt_tokens for each in ours]
     assert max(each.pruned_points for each in theirs) == pytest.approx(0, abs=1e-9)
+
+
+def test_ends_of_a_sample_are_those_of_the_engine_of_this_machine(served, local):
+    sampled = [Sampled(place, place % 2 == 0) for place in range(len(PROMPTS))]
+    ours, theirs = (
+        ExpectedElicitation(TEN, 0.0).calibrate(engine, PROMPTS, sampled) for engine in (local, served().engine)
+    )
+    assert theirs.paths == ours.paths
+    np.testing.assert_allclose(theirs.shares, ours.shares, atol=1e-3)
+    rated = ExpectedElicitation(TEN, 0.0, theirs).elicit(served().engine, PROMPTS)
+    exact = ExpectedElicitation(TEN, 0.0).elicit(local, PROMPTS)
+    off = np.array([abs(one.intensity - other.intensity) for one, other in zip(rated, exact, strict=True)])
+    bounds = np.nan_to_num([each.ends_points for each in rated])
+    assert bounds.any()
+    assert (off <= bounds + 1e-3).mean() > 0.9
 
 
 def test_texts_are_those_of_the_engine_of_this_machine(served, local):
