@@ -5,8 +5,9 @@
   const status = document.getElementById("filter-status");
   const text = document.getElementById("filter-text");
   const choices = { dimension: document.getElementById("filter-dimension"), verdict: document.getElementById("filter-verdict") };
-  const groups = [...document.querySelectorAll(".group")];
-  const rows = groups.flatMap((group) => [...group.querySelectorAll("tbody tr")]);
+  const groups = [...document.querySelectorAll("tbody.group")];
+  const rowsOf = (group) => [...group.rows].filter((row) => row.dataset.text !== undefined);
+  const rows = groups.flatMap(rowsOf);
   const said = (number) => `${number} of ${rows.length} ${rows.length === 1 ? "gap" : "gaps"} shown`;
 
   function filter() {
@@ -19,7 +20,7 @@
       row.hidden = !fits;
       shown += fits;
     }
-    for (const group of groups) group.hidden = ![...group.querySelectorAll("tbody tr")].some((row) => !row.hidden);
+    for (const group of groups) group.hidden = rowsOf(group).every((row) => row.hidden);
     if (shown < rows.length) for (const each of document.querySelectorAll(".measures")) each.open = true;
     status.textContent = said(shown);
   }
@@ -35,19 +36,22 @@
     const next = now === "ascending" ? "descending" : now === "descending" ? null : "ascending";
     for (const head of heads) head.removeAttribute("aria-sort");
     if (next) heads[place].setAttribute("aria-sort", next);
-    const own = [...table.tBodies[0].rows];
     const by = (row) => row.cells[place].dataset.by;
     const way = next === "descending" ? -1 : 1;
-    own.sort((one, other) =>
-      next ? compare(by(one), by(other), heads[place].dataset.kind, way) || one.dataset.place - other.dataset.place
-           : one.dataset.place - other.dataset.place,
-    );
-    table.tBodies[0].append(...own);
+    // Only gaps of one group may be compared, so that each is sorted by itself.
+    for (const group of table.tBodies) {
+      const own = rowsOf(group);
+      own.sort((one, other) =>
+        next ? compare(by(one), by(other), heads[place].dataset.kind, way) || one.dataset.place - other.dataset.place
+             : one.dataset.place - other.dataset.place,
+      );
+      group.append(...own);
+    }
   }
 
   for (const table of document.querySelectorAll("table.sortable")) {
     const heads = [...table.tHead.rows[0].cells];
-    [...table.tBodies[0].rows].forEach((row, place) => (row.dataset.place = place));
+    [...table.tBodies].flatMap(rowsOf).forEach((row, place) => (row.dataset.place = place));
     heads.forEach((head, place) => {
       const button = document.createElement("button");
       button.type = "button";

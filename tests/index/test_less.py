@@ -107,7 +107,8 @@ def test_the_page_counts_the_answers_and_escapes_names(folder):
     assert verdicts
     assert "no verdict" not in verdicts  # of the deployed run
     assert page.count('<td data-by="Red is rated lower than the others') == 3
-    assert len(re.findall(r'class="words gap">Red is rated lower', page)) == 2
+    assert len(re.findall(r'class="words gap"><details><summary><bdi>Red</bdi> lower</summary>Red is rated', page)) == 2
+    assert len(re.findall(r'class="words within"><details><summary><bdi>Red</bdi> lower, small</summary>', page)) == 1
     assert "Tan <b>" not in page
     rows = json.loads(made.page.with_suffix(".json").read_text("utf-8"))["rows"]
     assert {row["folder"]: row["less"] for row in rows} == SAID

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from markupsafe import Markup
@@ -50,6 +51,16 @@ LESS: Final = {
     "absent": "no answer",
 }
 """Kinds of answers to who gets less."""
+LESS_IN_A_WORD: Final = {"none": "within the margin", "undecided": "undecided", "absent": "no answer"}
+WORDS: Final = {
+    "gap": "gap",
+    "within": "small gap",
+    "none": "within the margin",
+    "average": "within the margin on average",
+    "undecided": "undecided",
+    "absent": "no verdict",
+}
+"""Kinds of verdicts in a word or two; the sentence is a tap away."""
 _CONTROLS: Final = {
     "echo_free": "pairs without a word in common",
     "placebo": "compared with invented groups",
@@ -57,8 +68,17 @@ _CONTROLS: Final = {
 }
 _MANIPULATION: Final = {"passed": "manipulation check passed", "not made": "no manipulation check made"}
 """Failed or inconclusive checks are shown among the limits instead."""
+_ABOUT_CLAIMS: Final = (
+    "Each δ is a property of one model under one prompt and one set of narratives. The claims are about the size of "
+    "the gap, whichever way it goes. A pair of runs bears on a claim if it differs in that alone, as far as it was "
+    "recorded. The difference is the paired one of a comparison in this folder; with fewer than five groups its "
+    "interval says nothing of other groups or words. Where it holds 0, where the gaps that the two verdicts rest on "
+    "are not shown to go that way too, or where a run's own page gives no verdict, the pair cannot tell."
+)
 _SAID: Final = {"for": "as claimed", "against": "the other way", "cannot_tell": "cannot tell"}
-_SHORT: Final = 12  # Longest unit shown in a column heading, in letters. The facts of the group have it in any case.
+_SEARCHED: Final = ("folder", "model", "prompt", "strategy")
+_WIDE, _ROOM = 120, 5  # width of a drawn interval, and the room on both sides, in px
+_FAMILY: Final = 3  # fewest runs of which a claim is shown unfolded
 _SHOWN: Final = 50  # Pairs of a claim shown on the page. The files have all.
 
 
@@ -113,6 +133,35 @@ class _Column:
     kind: str = "text"
 
 
+@dataclass(frozen=True)
+class _Axis:
+    """What all intervals of a group are drawn on."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, rows: Sequence[PlacedRow]) -> _Axis:
+        ends = [row.number(name) for row in rows for name in ("ci_low", "ci_high", "delta")]
+        known = [end for end in ends if math.isfinite(end)]
+        low, high = min([*known, 0.0]), max([*known, 0.0])
+        return cls(low, high if high > low else low + 1.0)
+
+    def at(self, value: float) -> str:
+        return f"{_ROOM + (_WIDE - 2 * _ROOM) * (value - self.low) / (self.high - self.low):.1f}"
+
+    def drawn(self, row: PlacedRow) -> Markup:
+        """Draw an interval with its estimate, and a line at 0; what it shows stands beside it in numbers."""
+        low, high, delta = (row.number(name) for name in ("ci_low", "ci_high", "delta"))
+        if not math.isfinite(low):
+            return Markup("")
+        return Markup(
+            '<svg class="spark" viewBox="0 0 {wide} 16" width="{wide}" height="16" aria-hidden="true">'
+            '<line class="zero" x1="{zero}" y1="0" x2="{zero}" y2="16"/><line x1="{low}" y1="8" x2="{high}" y2="8"/>'
+            '<circle cx="{delta}" cy="8" r="3"/></svg> '
+        ).format(wide=_WIDE, zero=self.at(0.0), low=self.at(low), high=self.at(high), delta=self.at(delta))
+
+
 def render_index(
     *,
     name: str,
@@ -137,15 +186,20 @@ def render_index(
         meaning=MEANING,
         disparity_meaning=DISPARITY_MEANING,
         summary=_summary(n_runs, with_gap, len(groups), without, unread),
-        groups=[_shown(group) for group in groups],
+        tables=[
+            _shown(own, folded)
+            for folded in (False, True)
+            if (own := [group for group in groups if _is_measure(group) is folded])
+        ],
         several_groups=len(groups) > 1,
-        folded=_folded([group for group in groups if _is_measure(group)]),
         by_chance=_by_chance(with_gap),
         dimensions=[(each, dimension_title(each)) for each in dict.fromkeys(str(row["dimension"]) for row in with_gap)],
         verdicts=[(kind, VERDICTS[kind]) for kind in verdicts],
         unread=[(named(row["folder"]), row["reason"]) for row in unread],
         without=[(_link(row), named(row["model"]), row["task"], row["reason"]) for row in without],
-        claims=[_claim(claim) for claim in claims],
+        claims=[_claim(claim) for claim in claims if _is_decided(claim)],
+        undecided_claims=[_claim(claim) for claim in claims if not _is_decided(claim)],
+        about_claims=_ABOUT_CLAIMS,
         made_of_runs=[
             (_linked(each.folder, each.page), each.kind, plural(each.n_runs, "run"), each.note) for each in made_of_runs
         ],
@@ -192,26 +246,35 @@ def _by_chance(rows: Sequence[PlacedRow]) -> str:
 # --- A group ---------------------------------------------------------------------------------------------------------
 
 
-def _shown(group: GroupShown) -> dict[str, object]:
-    columns = _columns(group.rows)
+def _shown(groups: Sequence[GroupShown], folded: bool) -> dict[str, object]:
+    """Lay out groups as one table; those of measures of texts, of which a run has many, are folded."""
+    columns = _columns([row for group in groups for row in group.rows])
+    n_gaps = sum(len(group.rows) for group in groups)
     return {
-        "anchor": f"group-{group.number}",
-        "folded": _is_measure(group),
-        "number": group.number,
-        "title": group.title,
-        "facts": group.facts,
-        "against": group.against,
-        "unrecorded": listed(list(group.unrecorded)),
-        "models": _models(group.rows),
+        "folded": f"Measures of what models wrote: {plural(n_gaps, 'gap')} in {plural(len(groups), 'group')}"
+        if folded
+        else "",
         "head": [(column.head, column.kind) for column in columns],
-        "rows": [
+        "groups": [
             {
-                "cells": [column.cell(row) for column in columns],
-                "dimension": row["dimension"],
-                "verdict": row["verdict"],
-                "text": " ".join(str(row[name]) for name in ("folder", "model", "prompt", "strategy")).casefold(),
+                "anchor": f"group-{group.number}",
+                "number": group.number,
+                "title": group.title,
+                "facts": group.facts,
+                "against": group.against,
+                "unrecorded": listed(list(group.unrecorded)),
+                "models": _models(group.rows),
+                "rows": [
+                    {
+                        "cells": [column.cell(row) for column in _columns(group.rows, columns)],
+                        "dimension": row["dimension"],
+                        "verdict": row["verdict"],
+                        "text": " ".join(str(row[name]) for name in _SEARCHED).casefold(),
+                    }
+                    for row in group.rows
+                ],
             }
-            for row in group.rows
+            for group in groups
         ],
     }
 
@@ -219,11 +282,6 @@ def _shown(group: GroupShown) -> dict[str, object]:
 def _is_measure(group: GroupShown) -> bool:
     """Tell whether the gaps are of measures of texts, of which a run has many."""
     return str(group.rows[0]["outcome"]) != "intensity"
-
-
-def _folded(groups: Sequence[GroupShown]) -> str:
-    n_gaps = sum(len(group.rows) for group in groups)
-    return f"Measures of what models wrote: {plural(n_gaps, 'gap')} in {plural(len(groups), 'group')}" if groups else ""
 
 
 def _models(rows: Sequence[PlacedRow]) -> str:
@@ -237,44 +295,70 @@ def _models(rows: Sequence[PlacedRow]) -> str:
     )
 
 
-def _columns(rows: Sequence[PlacedRow]) -> list[_Column]:
+def _columns(rows: Sequence[PlacedRow], of_table: Sequence[_Column] = ()) -> list[_Column]:
+    """Return the columns of a table, or with ``of_table`` of one of its groups: on its own axis."""
     levels = {coverage(row.number("confidence")) for row in rows}
     one_level = next(iter(levels)) if len(levels) == 1 else ""
-    led = any(row["strategy"] not in ("", "none") for row in rows)
-    served = len({row["server"] for row in rows}) > 1
-    unit = str(rows[0]["unit"])
+    axis = _Axis.of(rows)
+    heads = {column.head for column in of_table}
+    choices = [
+        _Column(name, _name(name))
+        for name in ("server", "prompt", "strategy")
+        if (name in heads if of_table else len({row[name] for row in rows}) > 1)
+    ]
     return [
         _Column("run", lambda row: IndexCell(_link(row), str(row["folder"]))),
+        _Column("whose side?", _verdict, "words"),
+        _Column("gap δ, interval", partial(_delta, axis=axis, level=one_level), "number"),
+        _Column("who gets less?", partial(_who, level=one_level), "words"),
+        _Column("D", _disparity, "number"),
         _Column("model", _name("model")),
-        *([_Column("server", _name("server"))] if served else []),
-        _Column(f"δ ({unit})" if len(unit) <= _SHORT else "δ", _delta, "number"),
-        _Column(f"{one_level} interval".strip(), lambda row: _interval(row, one_level), "number"),
-        _Column("verdict", lambda row: _words(row["verdict_words"] or MISSING, row["verdict"]), "long"),
-        _Column("who gets less?", lambda row: _words(row["less_words"] or MISSING, row["less"]), "long"),
-        _Column(f"D ({unit})" if len(unit) <= _SHORT else "D", _disparity, "number"),
-        _Column(
-            f"{one_level} interval of D".strip(),
-            lambda row: _interval(row, one_level, "disparity_low", "disparity_high"),
-            "number",
-        ),
-        _Column("group or words?", lambda row: _words(_CONTROLS.get(row["control"], MISSING))),
-        *([_Column("response to the story", _response, "number")] if any(map(_has_response, rows)) else []),
-        _Column("checks and limits", lambda row: _words("; ".join(_checks(row)) or MISSING), "long"),
+        *choices,
         _Column("missing", _missing, "number"),
         _Column("narratives", lambda row: _number(row, "n_narratives", count), "number"),
-        _Column("prompt", _name("prompt")),
-        *([_Column("strategy", _name("strategy"))] if led else []),
         _Column("date", lambda row: IndexCell(str(row["started"])[:10] or MISSING, str(row["started"]))),
         _Column("size", _size, "number"),
     ]
 
 
+def _verdict(row: PlacedRow) -> IndexCell:
+    """Show the verdict in a word; the sentence, its control and what limits it are a tap away."""
+    if not row["verdict_words"]:
+        return IndexCell(MISSING, "")
+    facts = [
+        ("Group or words?", _CONTROLS.get(row["control"], "")),
+        ("Response to the story", _response(row)),
+        ("Checks and limits", "; ".join(_checks(row))),
+    ]
+    return _on_tap(WORDS[str(row["verdict"])], row["verdict_words"], facts, str(row["verdict"]))
+
+
+def _who(row: PlacedRow, level: str) -> IndexCell:
+    """Name the group that gets less or more, if one is shown to; the sentence is a tap away."""
+    kind = str(row["less"])
+    word: str = LESS_IN_A_WORD.get(kind, "not known")
+    if kind in ("gap", "within"):
+        way = "lower" if row.number("disparity") < 0 else "higher"
+        word = Markup("{} {}{}").format(named(row["less_group"]), way, ", small" if kind == "within" else "")
+    if row["refused_words"]:
+        word = Markup("{}; one refused more").format(word)
+    farthest = kind not in ("gap", "within") and math.isfinite(row.number("disparity"))
+    facts = [
+        ("Who is refused more?", row["refused_words"]),
+        ("D is of", "the group that lies farthest from the others" if farthest else ""),
+        ("Interval of D", _interval(row, level, "disparity_low", "disparity_high")),
+    ]
+    return _on_tap(word, row["less_words"] or MISSING, facts, kind)
+
+
+def _on_tap(word: str, sentence: str, facts: Sequence[tuple[str, str]], kind: str) -> IndexCell:
+    more = Markup("").join(Markup("<br>{}: {}.").format(what, said) for what, said in facts if said and said != MISSING)
+    shown = Markup("<details><summary>{}</summary>{}.{}</details>").format(word, sentence, more)
+    return IndexCell(shown, str(sentence), words=True, kind=kind)
+
+
 def _name(column: str) -> Callable[[PlacedRow], IndexCell]:
     return lambda row: IndexCell(named(row[column]) if row[column] else MISSING, str(row[column]), words=True)
-
-
-def _words(text: str, kind: str = "") -> IndexCell:
-    return IndexCell(text, text, words=True, kind=kind)
 
 
 def _number(row: PlacedRow, column: str, write: Callable[[float], str]) -> IndexCell:
@@ -282,8 +366,14 @@ def _number(row: PlacedRow, column: str, write: Callable[[float], str]) -> Index
     return IndexCell(show(row, column, write), repr(value) if math.isfinite(value) else "")
 
 
-def _delta(row: PlacedRow) -> IndexCell:
-    return _number(row, "delta", points if row["unit"] == "points" else rounded(row))
+def _delta(row: PlacedRow, axis: _Axis, level: str) -> IndexCell:
+    """Show the gap with its interval, drawn on the group's axis and in numbers; under no verdict as a drawing alone."""
+    number = row.number("delta")
+    if not math.isfinite(number):
+        return IndexCell(MISSING, "")
+    write = points if row["unit"] == "points" else rounded(row)
+    said = Markup('<span class="figures">{} ({})</span>').format(show(row, "delta", write), _interval(row, level))
+    return IndexCell(axis.drawn(row) + said, repr(number))
 
 
 def _disparity(row: PlacedRow) -> IndexCell:
@@ -292,32 +382,27 @@ def _disparity(row: PlacedRow) -> IndexCell:
     if not math.isfinite(number):
         return IndexCell(MISSING, "")
     write = points if row["unit"] == "points" else rounded(row, "disparity_low", "disparity_high")
-    which = named(row["less_group"]) if row["less"] in ("gap", "within") else "the farthest"
-    return IndexCell(Markup("{} ({})").format(show(row, "disparity", write), which), repr(number))
+    return IndexCell(show(row, "disparity", write), repr(number))
 
 
-def _interval(row: PlacedRow, level: str, low_end: str = "ci_low", high_end: str = "ci_high") -> IndexCell:
+def _interval(row: PlacedRow, level: str, low_end: str = "ci_low", high_end: str = "ci_high") -> Markup:
     write = show_interval if row["unit"] == "points" else show_rounded_interval
-    low, shown = row.number(low_end), write(row, low_end, high_end)
-    if not level and math.isfinite(low):
-        shown = Markup("{} ({})").format(shown, coverage(row.number("confidence")))
-    return IndexCell(shown, repr(low) if math.isfinite(low) else "")
+    shown = write(row, low_end, high_end)
+    if not level and math.isfinite(row.number(low_end)):
+        shown = Markup("{}, {}").format(shown, coverage(row.number("confidence")))
+    return shown
 
 
-def _has_response(row: PlacedRow) -> bool:
-    return math.isfinite(row.number("response"))
-
-
-def _response(row: PlacedRow) -> IndexCell:
+def _response(row: PlacedRow) -> Markup:
     """Show how much higher a story's own emotion is rated than a wrong one, without any identity."""
-    if not _has_response(row):
-        return IndexCell(MISSING, "")
+    if not math.isfinite(row.number("response")):
+        return Markup("")
     shown = show(row, "response", points)
     if math.isfinite(row.number("response_low")):
         shown += Markup(" ({})").format(show_interval(row, "response_low", "response_high"))
     if math.isfinite(row.number("share_higher")):
         shown += Markup(", higher in {}").format(show(row, "share_higher", rate))
-    return IndexCell(shown, repr(row.number("response")))
+    return shown
 
 
 def _missing(row: PlacedRow) -> IndexCell:
@@ -339,7 +424,7 @@ def _size(row: PlacedRow) -> IndexCell:
     if math.isfinite(n_bytes):
         said.append(Markup("{} MB").format(show(row, "weights_bytes", lambda value: _millions(value))))
     by = n if math.isfinite(n) else n_bytes
-    return IndexCell(Markup(", ").join(said) or "not recorded", repr(by) if math.isfinite(by) else "")
+    return IndexCell(Markup(", ").join(said) or "not recorded", repr(by) if math.isfinite(by) else "", words=True)
 
 
 def _millions(value: float) -> str:
@@ -347,6 +432,13 @@ def _millions(value: float) -> str:
 
 
 # --- Claims ----------------------------------------------------------------------------------------------------------
+
+
+def _is_decided(claim: ClaimShown) -> bool:
+    """Whether several runs, more than a pair, decide a claim one way."""
+    decided = [row for row in claim.rows if row["says"] in ("for", "against")]
+    runs = {str(row[name]) for row in decided for name in ("first", "second")}
+    return len(runs) >= _FAMILY and len({row["says"] for row in decided}) == 1
 
 
 def _claim(claim: ClaimShown) -> dict[str, object]:

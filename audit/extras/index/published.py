@@ -16,7 +16,7 @@ import pandas as pd
 from audit.errors import StoreError, report_command
 from audit.extras.index.tables import INDEX
 from audit.report.dimensions import keys_of
-from audit.report.disparities import who_gets_less
+from audit.report.disparities import who_gets_less, who_is_refused
 from audit.report.echo import control_of, controls_of_measures
 from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rows_of
@@ -32,7 +32,7 @@ from audit.runs.store import RunFolder
 from audit.statistics.manipulation import deciding
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.base import Table
-from audit.tables.disparity import DISPARITY
+from audit.tables.disparity import DISPARITY, REFUSALS
 from audit.tables.formatting import encodable, plural
 from audit.tables.gap import GAP, NO_PERCEIVERS
 from audit.tables.ratings import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN
@@ -168,8 +168,11 @@ class _WhoGetsLess:
         if not self.is_known:
             return blank | {"less_words": _EARLIER}
         rows = self.own.get((outcome, dimension, variant), [])
+        refusals = self.own.get((REFUSALS, dimension, variant), []) if outcome == "intensity" else []
+        refused = who_is_refused(refusals, confidence=self.confidence)
         found = who_gets_less(rows, confidence=self.confidence, of="rated" if outcome == "intensity" else "")
         known: dict[str, Any] = blank | {"less": found.kind, "less_words": str(found.words.striptags())}
+        known["refused_words"] = "" if refused is None else str(refused.words.striptags())
         if found.row is None or not found.number:
             return known
         columns = {"disparity": "disparity", "disparity_low": "ci_low", "disparity_high": "ci_high"}

@@ -56,6 +56,9 @@ INDEX: Final = Table(
             "an earlier version analysed"
         ),
         "less_words": text("the same in words"),
+        "refused_words": text(
+            "who is refused more often, whoever speaks, as the run's page says it; empty where nobody is shown to be"
+        ),
         "less_group": text(
             "the group that disparity is of: of those that are lower or higher, or of all, the farthest"
         ),
