@@ -50,7 +50,7 @@ def opened(
         page.on("request", lambda request: complaints.append(request.url) if request.url != path.as_uri() else None)
         page.goto(path.as_uri())
         if script and page.locator(".explore").count():
-            page.wait_for_selector(".list-foot, #explore-failed:not([hidden])")
+            page.wait_for_selector(".list-foot, #explore-failed:not([hidden])", state="attached")
         yield page
     finally:
         context.close()

@@ -98,7 +98,7 @@ def judged_page(*parts: pd.DataFrame, labels: Sequence[str] = ("one", "two"), wh
 def words_of(page: str) -> str:
     """Return what a reader sees of a page, or of a part of one."""
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
-    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
+    text = re.sub(r"</?(data|bdi|dfn|strong|em|a|sub|code|i)\b[^>]*>", "", text)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 

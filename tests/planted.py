@@ -6,6 +6,7 @@ the reports: ``python -m audit report ratings=FOLDER/CASE/ratings.csv groups=FOL
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -90,6 +91,11 @@ def alone(n: int) -> dict[str, str]:
 def refused(table: pd.DataFrame, gone: pd.Series) -> pd.DataFrame:
     """Return the ratings with some of them refused."""
     return table.assign(rating=table["rating"].mask(gone), status=table["status"].mask(gone, "refused"))
+
+
+def claims_of(page: str) -> str:
+    """Return a page without its picture, which names every group, and its glossary, which says what verdicts can be."""
+    return re.sub(r'<table class="glance".*?</table>|<dl>\n<dt>in-group.*?</dl>', " ", page, flags=re.DOTALL)
 
 
 def decided(analysis: Analysis, *, margin: float | None = None, remarks: Sequence[object] = ()) -> Analysis:

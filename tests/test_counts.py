@@ -28,7 +28,7 @@ def quick(monkeypatch):
 
 def text_of(page):
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page.read_text("utf-8"), flags=re.DOTALL)
-    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
+    text = re.sub(r"</?(data|bdi|dfn|strong|em|a|sub|code|i)\b[^>]*>", "", text)
     return " ".join(re.sub(r"<[^>]*>", " ", text).split())
 
 

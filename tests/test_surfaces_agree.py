@@ -427,6 +427,7 @@ def check_page(run: Path, rows) -> None:
         assert "between groups" not in said, said
     if len(dimensions) == 1:
         [name] = dimensions
+        check_headline(page, rows[name])
         of_size = re.search(r"[Tt]he gap is ([\d.]+)% of the scale", said)
         if of_size and math.isfinite(rows[name].number("ci_low")):
             assert float(of_size[1]) == pytest.approx(abs(rows[name].number("delta")), rel=0.02, abs=0.006)
@@ -437,6 +438,21 @@ def check_page(run: Path, rows) -> None:
              for each in re.findall(r"Any average gap[^.]*? is smaller than ([\d.,]+) points", said)}  # fmt: skip
     assert all(any(row.number("supported_margin") == pytest.approx(each, rel=0.02, abs=0.006) for row in rows.values())
                for each in small)  # fmt: skip
+
+
+def check_headline(page: str, row) -> None:
+    """The sentence in everyday words claims what the verdict does, and no more."""
+    said = plain(re.search(r'<p class="headline">(.*?)</p>', page, re.S)[1])
+    found = row.number("direction") if row["code"] == "gap" else 0
+    for way, sign in (("points higher than others", 1), ("points lower than others", -1)):
+        assert (way in said) == (found == sign), said
+    assert ("higher or lower than others on average" in said) == (row["code"] == "within"), said
+    assert ("not shown to favour either side" in said) == (row["code"] == "undecided"), said
+    assert ("We cannot judge this model" in said) == (row["code"] in NOTHING), said
+    ruled_out = row["code"] == "within"
+    of_pairs = row["claim"] == "pairs" or (ruled_out and row["scope"] == "pairs")
+    assert ("in these words" in said.split(". ")[0] or "in these pairs of words" in said) >= of_pairs, said
+    assert ("repeated words" in said) == (row["claim"] == "uncontrolled" or (ruled_out and row["control"] == "none"))
 
 
 def check_api(run: Path, table: pd.DataFrame) -> None:

@@ -55,8 +55,9 @@ def disparity_section(
     of: str = "rated",
     measure: str = "",
     invented: Sequence[PlacedRow] = (),
-    title: str = "Who gets less?",
-    look: str = "subheading",
+    title: str = "",
+    anchor: str = "",
+    look: str = "part",
 ) -> Section | None:
     """Make the section of one dimension, variant and outcome; None if its groups were not compared.
 
@@ -68,18 +69,24 @@ def disparity_section(
     if not deciding_rows(rows):
         return None
     found = who_gets_less(rows, confidence=own.confidence, of=of)
+    decided, *others = _tables(own, rows, invented, measure)
     return section(
-        title,
-        Paragraph(found.words + Markup("."), "lead"),
-        paragraph(_number(found)),
-        paragraph(Markup(" ").join(filter(None, (found.bound, found.step))), "small"),
-        # Of measures it stands once; and without personas nothing is removed that δ would leave out.
-        Paragraph(DISPARITY_MEANING, "small") if deciding_rows(rows)[0]["view"] == "all" and not measure else None,
-        figure,
+        title or own.title,
         section(
-            "The groups, their terms, and other views", paragraph(_tested(rows), "small"),
-            *_tables(own, rows, invented, measure), look="folded",
+            "",
+            section("", Paragraph(found.words + Markup("."), "lead"), paragraph(_number(found)), look="words"),
+            figure,
+            look="sides",
         ),
+        decided,
+        section(
+            "The groups' terms, invented groups, and other views",
+            # Of measures it stands once; and without personas nothing is removed that δ would leave out.
+            Paragraph(DISPARITY_MEANING, "small") if deciding_rows(rows)[0]["view"] == "all" and not measure else None,
+            paragraph(Markup(" ").join(filter(None, (found.bound, found.step, _tested(rows)))), "small"), *others,
+            look="folded",
+        ),
+        anchor=anchor,
         look=look,
     )  # fmt: skip
 

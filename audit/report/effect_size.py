@@ -8,6 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from audit.report.glance import Mark, mark
 from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.table_layout import Write
@@ -45,6 +46,12 @@ def size_in(name: str, gap: PlacedRow, decided: PlacedRow | None, write: Write) 
     if math.isclose(delta, of_verdict, rel_tol=1e-9, abs_tol=1e-12):
         return show(gap, name, write)
     return Markup(write(gap.number(name) / delta * of_verdict)) if delta else Markup("")
+
+
+def response_mark(own: Results) -> Mark | None:
+    """Return the response to the story for the first screen's picture; None without one."""
+    row = own.row("manipulation", check="emotion")
+    return None if row is None else mark(row, "difference", "story response", look="beside")
 
 
 def story_check(own: Results) -> Markup:

@@ -13,6 +13,7 @@ from importlib import resources
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from audit.report.glossary import explained
 from audit.report.numbers import show
 from audit.tables.formatting import OVERRIDES, PHONE, points, without_overrides
 
@@ -41,6 +42,7 @@ def environment() -> Environment:
     )
     made.filters["shown"] = show
     made.globals["points"] = points
+    made.globals["explained"] = explained
     return made
 
 

@@ -9,9 +9,10 @@ from markupsafe import Markup
 
 from audit.report.dimensions import Limit
 from audit.report.downloads import pack_tables
+from audit.report.glossary import words
 from audit.report.manifest import ManifestView
 from audit.report.page import isolated, prose, render_page
-from audit.report.section import Block, Card, Paragraph, Section, present
+from audit.report.section import Block, Card, Section, paragraph, present, section
 from audit.report.summary import Summary
 
 MAX_DOWNLOADS = 500_000
@@ -58,10 +59,13 @@ def render_run(
                 *sections,
                 page_section("downloads", "Downloads", "Downloads", prose("run_parts", "downloads", downloads)),
                 page_section(
-                    "reproduce", "Reproduce", "How to reproduce it", prose("run_parts", "reproduce", view, outside)
+                    "reproduce",
+                    "Reproduce",
+                    "How to reproduce and cite it",
+                    prose("run_parts", "reproduce", view, outside),
+                    cite,
+                    section("The manifest", prose("run_parts", "manifest", view), anchor="manifest", look="folded"),
                 ),
-                page_section("cite", "Cite", "How to cite it", cite),
-                page_section("manifest", "Manifest", "The manifest", prose("run_parts", "manifest", view)),
             ),
             packed=Markup(packed),
         )
@@ -84,12 +88,14 @@ def answer_section(
     cards: Sequence[Card],
     none: str,  # in place of the findings if there are none
     of: str = "data",  # what the limits are about
+    folded: str = "",  # unfolds the answers and remarks; empty to show them
 ) -> Section:
     """Return the first section: the summary, what the number is, its limits, an answer a dimension, and remarks."""
-    first = prose("macros", "summarise", summary, none), Paragraph(lede, "lede")
+    beneath = prose("macros", "cards", cards), *content
     return page_section(
-        "answer", "Answer", question, *first, prose("macros", "banner", limits, of), prose("macros", "cards", cards),
-        *content,
+        "answer", "Answer", question,
+        prose("macros", "summarise", summary, none), paragraph(lede, "lede"), prose("macros", "banner", limits, of),
+        *([section(folded, *beneath, look="folded")] if folded else beneath),
     )  # fmt: skip
 
 
@@ -100,17 +106,23 @@ def asked_section(
     others: Markup = OTHER_PROMPTS,
     *more: Block | None,
 ) -> Section:
-    """Return the section on how the model was asked."""
+    """Return the section on how the model was asked, and what the numbers mean."""
     known = [(name, value) for name, value in facts.items() if value]
     asked = prose("run_parts", "asked", view, known, about, others)
-    return page_section("asked", "Prompts", "How it was asked", asked, *more)
+    glossary = section("Words of this page", words(), anchor="words", look="folded")
+    return page_section("asked", "Method", "Method", asked, *more, glossary)
 
 
 def source_of(view: ManifestView) -> Markup:
     """Name what the numbers are of, for a page that is passed on."""
-    said = Markup("{}, revision {}; {} {}; empathy-audit {}.")
+    said = Markup(
+        "{}, revision {}; prompt {}; narratives: {}; {} {}; empathy-audit {}. "
+        '<a href="#words">How to read this page</a>'
+    )
     when = "analysed on" if view.method == _OUTSIDE else "run of"
-    return said.format(isolated(view.model), isolated(view.revision), when, view.date, view.version)
+    return said.format(
+        *map(isolated, (view.model, view.revision, view.variant, view.stimuli)), when, view.date, view.version
+    )
 
 
 def led_by(view: ManifestView) -> Markup:

@@ -66,8 +66,8 @@ class Section:
     anchor: str = ""  # target of links; empty if nothing links to it
     label: str = ""  # its entry in the table of contents; empty if it has none
     # `page` for a section of the page, `part` for a part of one, `heading` and `subheading` for a mere heading,
-    # `folded` and `open` for content that readers can unfold and fold, `pair` for figures side by side without a
-    # heading; anything else is the CSS class of a box
+    # `folded` for content that readers can unfold, `pair` for figures side by side without a heading; anything else is
+    # the CSS class of a box
     look: str = "heading"
 
 

@@ -22,7 +22,7 @@ from audit.report.effect_size import (
 from audit.report.heterogeneity import Variation, kinds_of_parts, of_dimensions, variation
 from audit.report.numbers import PlacedRow, show, show_gap, show_interval, show_sum
 from audit.report.results import Results
-from audit.report.verdicts import VerdictSentence, dealt, is_zero, supported, worded
+from audit.report.verdicts import VerdictSentence, dealt, is_zero, supported, told_plainly, worded
 from audit.tables.formatting import (
     BEYOND,
     MISSING,
@@ -113,6 +113,8 @@ LIMITS: Final = {
     "unrated_identity": ("An identity without any rating", "δ only covers the others"),
 }
 """Codes of remarks that limit claims → title, and what follows."""
+OF_METHOD: Final = frozenset({"one_cue"})
+"""Limits of nearly every run: its page says them with the method, since what always stands there warns nobody."""
 
 
 ALONE: Final = "for these words only"
@@ -124,6 +126,7 @@ class WordedResult:
     """The result of one dimension and variant, in words."""
 
     verdict: VerdictSentence  # what the data decide
+    plain: Markup  # the same in everyday words
     delta: Markup  # δ in points
     spread: Markup  # its interval
     lead: Markup  # the answer in a sentence
@@ -172,6 +175,7 @@ def answer(
         in_probabilities=in_probabilities,
         parts=listed([*(["dimension"] if dimensions else []), *kinds_of_parts(own.rows("families"))], last="or"),
     )
+    plain = told_plainly(verdict, in_probabilities=in_probabilities)
     excluded = _excluded(gap, own.rows("outcomes"), refusals_told=refusals_told)
     if drawn:
         excluded += _by_design(own)
@@ -181,6 +185,7 @@ def answer(
         asked = "no_perceivers" not in codes
         return WordedResult(
             verdict=found,
+            plain=plain,
             delta=Markup(MISSING),
             spread=Markup("not estimable" if asked else "not defined"),
             lead=Markup("δ could not be estimated from this run." if asked else "There is no δ in this run."),
@@ -209,6 +214,7 @@ def answer(
         varies = variation(own)
     return WordedResult(
         verdict=found,
+        plain=plain,
         delta=show_gap(decided),
         spread=Markup("{} interval {}").format(coverage(confidence), show_interval(decided))
         if decided is not gap and unvaried is None

@@ -13,6 +13,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.dimensions import Limit
+from audit.report.glance import Axis, Mark, axis_of
 
 MOST: Final = 4
 """Findings that fit the first screen of a phone."""
@@ -50,6 +51,7 @@ class ShortAnswer:
     # first ones on ties. The page says what the weight measures. NaN counts as 0.
     weight: float = 0.0
     question: str = ""  # of a page with several questions, which of them it answers: each keeps one answer
+    marks: tuple[Mark, ...] = ()  # what the picture shows of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,11 @@ class Summary:
     lines: tuple[tuple[str, str], ...]  # heading and sentence: the size, how it varies, what must not be concluded
     source: str  # what the numbers are of, for a printed page that is passed on
     chosen_by: str  # what the findings were chosen by, if there are more
-    meaning: str = ""  # what the number is, before it stands; empty if the page says it elsewhere
+    meaning: str = ""  # what the number is; empty if the page says it elsewhere
+    headline: str = ""  # the answer in everyday words; empty if the findings say it
+    beside: tuple[Mark, ...] = ()  # what the picture shows besides, to compare the findings with
+    axis: Axis | None = None  # of the picture; None if there is nothing to draw
+    unit: str = "Points of the scale."  # of the picture
 
     @property
     def left_out(self) -> str:
@@ -84,6 +90,10 @@ def summary(
     source: str,
     chosen_by: str,
     meaning: str = "",
+    headline: str = "",
+    beside: Sequence[Mark] = (),
+    margin: float | None = None,  # drawn in the picture
+    unit: str = "Points of the scale.",
 ) -> Summary:
     """Put a first screen together; at most `MOST` findings are shown."""
     # A NaN among the weights would leave the others unsorted.
@@ -102,8 +112,10 @@ def summary(
         ("This does not show", Markup("; ").join(not_concluded) + "." if not_concluded else ""),
         ("Read with care", care),
     ]
+    axis = axis_of([*(each for finding in shown for each in finding.marks), *beside], margin=margin)
+    lines_there = tuple(line for line in all_lines if line[1])
     return Summary(
-        asked, shown, len(findings), tuple(line for line in all_lines if line[1]), source, chosen_by, meaning
+        asked, shown, len(findings), lines_there, source, chosen_by, meaning, headline, tuple(beside), axis, unit
     )
 
 

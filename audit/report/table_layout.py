@@ -31,7 +31,7 @@ from audit.tables.shared import OVERALL
 
 Write = Callable[[float], str]
 _GAPS: Final = (points, unsigned)  # formatters of gaps: two decimals, or two significant digits below 0.01
-_TWO_DECIMALS: Final = 0.005
+_RESIDUE: Final = 1e-9  # a smaller number is floating-point residue
 _OF_MEASURE: Final = "the measure's unit"
 _OF_ROW: Final = "the row's unit"
 _RATINGS: Final = "intensity"  # the outcome of ratings; numbers of others are rounded by their interval
@@ -135,6 +135,9 @@ def lay_out(
             each = (each.name, each.head)
         name, head = each if isinstance(each, tuple) else (each, "")
         if name.endswith("_low"):
+            write = write_of(before, declared[before])
+            if write in _GAPS and made and before:
+                made[-1] = number_column(made[-1].head, before, write, low=name)
             made.append(_interval(declared, name, before, level=level))
         else:
             made.append(_column(name, declared[name], head or heading(name, of_measures=of_measures)))
@@ -213,13 +216,14 @@ def said(name: str, head: str, words: Mapping[str, str]) -> ShownColumn:
     return ShownColumn(head, lambda row: words.get(str(row[name]), str(row[name])), words=True)
 
 
-def number_column(head: str, name: str, write: Write) -> ShownColumn:
-    """Return a column of numbers rounded by ``write``. Gaps all get two decimals, unless all are smaller than that."""
+def number_column(head: str, name: str, write: Write, *, low: str = "") -> ShownColumn:
+    """Return a column of numbers rounded by ``write``; gaps alike, by their intervals if ``low`` names their ends."""
 
     def alike(rows: Sequence[PlacedRow]) -> Callable[[PlacedRow], str] | None:
-        if write not in _GAPS or not any(abs(row.number(name)) >= _TWO_DECIMALS for row in rows):
+        if write not in _GAPS:
             return None
-        return lambda row: show(row, name, partial(fixed, decimals=2, signed=write is points))
+        decimals = _decimals(_halves(rows, low) if low else [abs(row.number(name)) for row in rows])
+        return lambda row: show(row, name, partial(fixed, decimals=decimals, signed=write is points))
 
     return ShownColumn(head, lambda row: show(row, name, write), alike=alike)
 
@@ -228,13 +232,24 @@ def interval_column(level: str, low: str = "ci_low", high: str = "ci_high") -> S
     """Return a column of intervals of this coverage, as `show_interval` writes them."""
 
     def alike(rows: Sequence[PlacedRow]) -> Callable[[PlacedRow], str] | None:
-        write = partial(fixed, decimals=2, signed=True)
-        known = [row for row in rows if math.isfinite(row.number(low))]
-        if any(write(row.number(low)) == write(row.number(high)) for row in known):
-            return None
+        write = partial(fixed, decimals=_decimals(_halves(rows, low)), signed=True)
         return lambda row: ends(row, low, high, write)
 
     return ShownColumn(f"{level} interval", lambda row: show_interval(row, low, high), alike=alike)
+
+
+def _halves(rows: Sequence[PlacedRow], low: str) -> list[float]:
+    """Return half the length of each row's interval."""
+    return [(row.number(low.removesuffix("_low") + "_high") - row.number(low)) / 2 for row in rows]
+
+
+def _decimals(sizes: Sequence[float]) -> int:
+    """Return the decimals of a column: two, or as many as show the first digit of its largest size, at most six.
+
+    Narrower intervals than the widest are told by up to four.
+    """
+    needed = [-math.floor(math.log10(size)) for size in sizes if math.isfinite(size) and size > _RESIDUE]
+    return 2 if not needed else min(max(2, min(needed), min(max(needed), 4)), 6)
 
 
 def plain_interval(level: str, low: str, high: str, write: Write) -> ShownColumn:

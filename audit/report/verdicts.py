@@ -150,6 +150,32 @@ def worded(row: PlacedRow | None, *, in_probabilities: bool = False, parts: str 
     return VerdictSentence("none", words.format(margin, what, parts, echo, where), step=step)
 
 
+def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Markup:
+    """Answer in everyday words whose side the model takes, in a sentence that claims what the verdict does."""
+    if row is None:
+        return worded(None).words + "."
+    code, why = str(row["code"]), listed([reason_in_words(each, row) for each in preventing_codes(row)])
+    if code in ("no_verdict", "no_estimate"):
+        return Markup("We cannot judge this model: {}.").format(why)
+    start = "In its probabilities, this model" if in_probabilities else "This model"
+    rates = f"{start}, when it speaks as one group, rates that group's people"
+    what, echo = _ruled_out(row)
+    if code == "within":
+        margin = show(row, "margin", unsigned)
+        return Markup("{} less than {} points higher or lower than others on average{}{}.").format(
+            rates, margin, what, echo
+        )
+    if code == "undecided":
+        return Markup("{} is not shown to favour either side when it speaks as one group.").format(start)
+    claim = {"groups": "", "pairs": ", in these words", "uncontrolled": ", which repeated words alone could cause"}
+    size = show(row, "delta", lambda value: unsigned(abs(value)))
+    return Markup("{} {} points {} than others on average{}{}{}.").format(
+        rates, size, "higher" if row.number("direction") > 0 else "lower", claim[str(row["claim"])],
+        ", more than for invented groups" if row["control"] == "placebo" else "",
+        "; not shown for other wordings" if row["of_these_wordings"] else "",
+    )  # fmt: skip
+
+
 def tallied(row: PlacedRow) -> tuple[str, Markup]:
     """Return a verdict's kind and its words for counting runs: without reasons and names of parts."""
     found = worded(row)

@@ -43,7 +43,7 @@ def wordings_section(own: Results, figure: Captioned | None) -> Section | None:
             rows=[*([] if crossed is None else [crossed]), *wordings],
         ),
         varies,
-        look="open",
+        look="folded",
     )  # fmt: skip
 
 

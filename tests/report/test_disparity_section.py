@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 import pandas as pd
@@ -16,7 +17,7 @@ from audit.report.disparity_section import disparity_section, invented_rows
 from audit.report.figures.gallery import draw_figures
 from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
-from audit.report.section import Captioned, Section
+from audit.report.section import Block, Captioned, Section
 from audit.statistics.controls import Repetition
 from audit.statistics.disparity_answers import beside_response
 from audit.statistics.manipulation import response_of
@@ -44,12 +45,16 @@ def section_of(results: Results) -> Section:
 
 
 def paragraphs(section: Section) -> list[str]:
-    return [re.sub(r"<[^>]*>", "", block.text) for block in section.content if block.kind == "paragraph"]
+    return [re.sub(r"<[^>]*>", "", block.text) for block in blocks(section) if block.kind == "paragraph"]
 
 
-def folded(section: Section) -> list[Captioned]:
-    (inner,) = (block for block in section.content if isinstance(block, Section))
-    return [block for block in inner.content if isinstance(block, Captioned)]
+def blocks(section: Section) -> Iterator[Block]:
+    for block in section.content:
+        yield from blocks(block) if isinstance(block, Section) else [block]
+
+
+def tables_of(section: Section) -> list[Captioned]:
+    return [block for block in blocks(section) if isinstance(block, Captioned)]
 
 
 def test_the_group_that_gets_less_stands_first_with_its_number_and_its_share_of_the_response() -> None:
@@ -66,7 +71,7 @@ def test_a_share_of_a_response_that_was_not_found_is_not_said(answer: str) -> No
 
 
 def test_tables_have_the_groups_from_the_lowest_their_terms_the_same_for_other_words_and_perceivers() -> None:
-    groups, terms, others, perceivers = folded(section_of(results_of("less-for-one")))
+    groups, terms, others, perceivers = tables_of(section_of(results_of("less-for-one")))
     heads = [[re.sub(r"<[^>]*>", "", row[0]) for row in each.content.rows] for each in (groups, terms, perceivers)]  # type: ignore[union-attr]
     assert heads[0][0] == "Birch"
     assert sorted(heads[0]) == ["Alder", "Birch", "Cedar", "Elm", "Maple"]
@@ -80,7 +85,7 @@ def test_tables_have_the_groups_from_the_lowest_their_terms_the_same_for_other_w
 def test_every_number_names_the_cell_that_it_is() -> None:
     section = section_of(results_of("less-for-one", response="follows"))
     frames = {"disparity": results_of("less-for-one", response="follows").tables["disparity"]}
-    shown = [cell for table in folded(section) for row in table.content.rows for cell in row]  # type: ignore[union-attr]
+    shown = [cell for table in tables_of(section) for row in table.content.rows for cell in row]  # type: ignore[union-attr]
     places = re.findall(r'<data value="([^"]*)" data-at="disparity:(\d+):(\w+)"', " ".join(shown))
     assert len(places) > 100
     for value, line, column in places:
@@ -104,12 +109,12 @@ def test_invented_groups_are_dimensions_of_their_own_and_stand_beside_the_others
     assert {row["group"] for row in invented if row["level"] == "group"} == {*names.values()}
     made = disparity_section(whole.of(KEY, "identity"), invented=invented)
     assert made is not None
-    of_invented = [each for each in folded(made) if "invented groups against each other" in each.caption]
+    of_invented = [each for each in tables_of(made) if "invented groups against each other" in each.caption]
     [table] = of_invented
     assert ">Toskit<" in table.content.rows[0][0]  # type: ignore[union-attr]
     assert len(table.content.rows) == 3  # type: ignore[union-attr]
     assert "answer" not in table.content.head  # type: ignore[union-attr]
-    assert len(folded(made)) == len(folded(section_of(results_of("less-for-one")))) + 1
+    assert len(tables_of(made)) == len(tables_of(section_of(results_of("less-for-one")))) + 1
     figure = draw_figures(analysis.tables, low=0, high=100, confidence=0.95)["disparity-identity-outside"]
     drawn = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert drawn[0] == "Birch"
@@ -134,7 +139,7 @@ def test_a_measure_of_replies_is_named_in_captions_and_lower_in_its_own_words() 
     made = disparity_section(own, outcome="words", of="answered", measure="Length")
     assert made is not None
     assert paragraphs(made)[0] == "Birch is answered lower than the others, whoever speaks."
-    assert all(each.caption.startswith("identity: Length: ") for each in folded(made))
+    assert all(each.caption.startswith("identity: Length: ") for each in tables_of(made))
     assert " points" not in paragraphs(made)[1]
 
 
@@ -164,11 +169,11 @@ def test_how_each_cue_tells_a_group_is_shown_and_personas_are_compared_over_expe
     of_groups = table[(table["level"] == "group") & (table["side"] == "experiencer") & (table["scope"] == "narratives")]
     cues = of_groups[of_groups["view"] == "all"].assign(level="cue", member="earlier_turn", headline=False)
     tables = {**results.tables, "disparity": pd.concat([table, cues], ignore_index=True)}
-    shown = folded(section_of(Results(tables, TABLES, 0.95).of(KEY, "identity")))
+    shown = tables_of(section_of(Results(tables, TABLES, 0.95).of(KEY, "identity")))
     [by_cue] = [each for each in shown if "told by" in each.content.head]  # type: ignore[union-attr]
     assert len(by_cue.content.rows) == len(cues) == 5  # type: ignore[union-attr]
     assert by_cue.content.rows[0][1] == "label, in an earlier turn"  # type: ignore[union-attr]
-    assert len(shown) == len(folded(section_of(results))) + 1  # without cues there is no such table
+    assert len(shown) == len(tables_of(section_of(results))) + 1  # without cues there is no such table
     [personas] = [each for each in shown if each.content.head[0] == "persona"]  # type: ignore[union-attr]
     assert not any("perceivers" in cell for row in personas.content.rows for cell in row[1:])  # type: ignore[union-attr]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, decided, grouped, ratings_of, refused
+from planted import CASES, EMOTIONS, FIVE_UP_TWO_DOWN, Planted, alone, claims_of, decided, grouped, ratings_of, refused
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.echo import control_lines
@@ -57,8 +57,8 @@ def page_of(
     """Return the whole page of planted ratings, altered once they are read, as text, and the analysis that it is of."""
     manifest, analysis = analysis_of(planted, alter, repetition)
     page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=analysis.remarks)
-    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
-    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", claims_of(page), flags=re.DOTALL)
+    text = re.sub(r"</?(data|bdi|dfn|strong|em|a|sub|code|i)\b[^>]*>", "", text)
     return " ".join(re.sub(r"<[^>]*>", " ", text).replace("&#39;", "'").split()), analysis
 
 
@@ -70,7 +70,7 @@ def _scales(ratings: pd.DataFrame) -> dict[str, tuple[float, float]]:
 def shown(case: str) -> tuple[str, str, Analysis]:
     """Return the first screen of a planted case, what lies beneath it, and its analysis."""
     text, analysis = page_of(CASES[case]())
-    screen, _, beneath = text.partition("All gaps In-group minus out-group")
+    screen, _, beneath = text.partition("Evidence: whose side? In-group minus out-group")
     return screen, beneath, analysis
 
 
@@ -114,7 +114,7 @@ def test_one_odd_group_is_named_alone() -> None:
 def test_an_odd_group_has_a_gap_of_its_own_without_a_margin_and_none_beyond_a_wide_one() -> None:
     planted = CASES["b1-group"]()
     screens = [page_of(Planted(planted.ratings, planted.groups, margin))[0] for margin in ({}, {"margin": 40})]
-    without, wide = (screen.partition("All gaps In-group")[0] for screen in screens)
+    without, wide = (screen.partition("Evidence: whose side? In-group")[0] for screen in screens)
     own = r"With their own gap, which repeated words alone could cause: group 03 \+3\d\.\d\d\. "
     assert re.search(own, without)
     assert "No gap larger than 40.00 points, on average or in any emotion or group, including repeated words" in wide
@@ -161,7 +161,7 @@ def test_nothing_is_ruled_out_under_a_banner_that_denies_it(case: str) -> None:
     assert "Read with care" in screen
     assert "Undecided against 4.00 points: " in screen
     for claim in ("ruled out", "No average gap", "No gap larger than 4", "smaller than"):
-        assert claim not in screen + beneath.partition("Each verdict uses one estimate")[0].partition("The verdicts")[0]
+        assert claim not in screen + beneath.partition("Each verdict uses one estimate")[0].partition("How δ is judged")[0]
 
 
 def test_a_gap_hidden_by_refusals_is_not_acquitted_and_the_refusals_have_a_card() -> None:
@@ -190,7 +190,7 @@ def test_missing_ratings_that_could_undo_a_part_or_the_average_leave_it_open() -
                 grouped(groups),
                 {"margin": margin},
             )
-        )[0].partition("All gaps In-g")[0]
+        )[0].partition("Evidence: whose side? In-g")[0]
         for margin in (4.0, 0.5)
     }
     assert re.search(
@@ -260,7 +260,7 @@ def test_the_corrected_p_is_of_all_dimensions_of_the_page() -> None:
     gap = analysis.tables["gap"].query("headline and scope == 'narratives' and dimension != 'all'")
     taken_back = gap.query("p < 0.05 and p_adjusted >= 0.05")
     assert len(taken_back) > 0
-    assert text.partition("All gaps In-group")[0].count("not found after correction") == len(taken_back)
+    assert text.partition("Evidence: whose side? In-group")[0].count("not found after correction") == len(taken_back)
     assert "corrected p (Holm) is for the 10 average gaps of the run, without the mean over dimensions." in text
 
 
@@ -274,13 +274,13 @@ def test_verdict_interval_and_p_never_contradict_each_other(n: int, gap: float) 
     found = not row["ci_low"] <= 0 <= row["ci_high"]
     assert found == (row["p"] < 0.05)
     assert found or gap < 12
-    screen = text.partition("All gaps In-group")[0]
+    screen = text.partition("Evidence: whose side? In-group")[0]
     enough = n >= FEW_NARRATIVES
     assert bool(re.search("(An|A tiny) average gap towards the", screen)) == (found and enough)
     assert ("No average gap found" in screen) == (not found and enough)
     assert ("Undecided: too few narratives" in screen) != enough
     assert "Each verdict uses one estimate" in screen
-    assert "disagree" not in text.partition("The verdicts")[0]
+    assert "disagree" not in text.partition("How δ is judged")[0]
 
 
 def test_an_identity_without_a_rating_is_none_of_those_that_the_interval_speaks_about() -> None:
@@ -331,7 +331,7 @@ def first_screen(planted: Planted, *, worded: bool = False) -> tuple[str, Analys
     text, analysis = page_of(
         planted, alter, Repetition({"religion": {term: term for term in TWO_TERMS}}, placebo=("invented",))
     )
-    return text.partition("All gaps In-group minus out-group")[0], analysis
+    return text.partition("Evidence: whose side? In-group minus out-group")[0], analysis
 
 
 def test_an_echo_of_words_is_no_gap_between_groups() -> None:
@@ -356,7 +356,7 @@ def test_a_gap_of_other_words_is_one_of_these_pairs_and_of_five_groups_one_betwe
     ratings = ratings_of(six, n=30, gap=lambda emotion, group: -1.5)
     repetition = Repetition({"identity": {term: term for term in six}})
     page, analysis = page_of(Planted(ratings, grouped(six)), repetition=repetition)
-    of_six = page.partition("All gaps In-group")[0]
+    of_six = page.partition("Evidence: whose side? In-group")[0]
     assert "An average gap between groups, towards the out-group −1.5" in of_six
     assert "at least five groups" not in of_six
     # An interval covers what its estimate tests: with four groups the words are fixed, six groups are a sample.
@@ -382,7 +382,7 @@ def assert_labelled(page: str, alone: pd.Series, verdict: dict[str, Any]) -> Non
     assert "these identities, for these words only" in page
     assert "For these words only: with this many narratives, a true gap of " in page
     # Nowhere else does the interval over narratives alone stand as if it were the answer's.
-    assert spread not in page.partition("All gaps ")[0]
+    assert spread not in page.partition("Evidence: whose side? ")[0]
 
 
 def test_no_more_than_invented_groups_show_is_no_gap() -> None:
@@ -495,7 +495,7 @@ def test_a_margin_at_the_bound_is_not_beyond_it() -> None:
     for margin, ruled_out in ((bound * 0.999, False), (bound * 1.001, True)):
         screen, analysis = page_of(Planted(ratings, grouped(groups), {"margin": margin}))
         assert (analysis.tables["verdicts"].iloc[0]["code"] == "within") == ruled_out
-        first = screen.partition("All gaps In-g")[0]
+        first = screen.partition("Evidence: whose side? In-g")[0]
         assert bool(re.search("o (average )?gap larger than", first)) == ruled_out
 
 
@@ -523,7 +523,7 @@ def test_an_intersection_is_compared_with_those_who_share_nothing_in_its_plain_m
     row = headline(analysis)
     assert row["delta"] == pytest.approx(6, abs=0.25)
     assert row["raw_in"] - row["raw_out"] == pytest.approx(6, abs=0.25)
-    screen, _, beneath = text.partition("All gaps In-group")
+    screen, _, beneath = text.partition("Evidence: whose side? In-group")
     assert (
         "race/ethnicity × religion: whose side? An average gap towards the in-group, which repeated words alone could "
         "cause" in screen

@@ -10,7 +10,7 @@ import pytest
 from planted import CASES, decided
 from test_first_screen import analysis_of
 
-from audit.report.sentences import LIMITS
+from audit.report.sentences import LIMITS, OF_METHOD
 from audit.report.verdicts import REASONS
 from audit.runs.manifest import Manifest
 from audit.statistics.analysis import Analysis
@@ -52,7 +52,7 @@ def page_with(*codes: str, gap: float = 0.0) -> str:
     tables = decided(analysis, margin=4.0, remarks=remarks).tables
     page = render_report(manifest=manifest, tables=tables, figures={}, remarks=remarks)
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
-    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
+    text = re.sub(r"</?(data|bdi|dfn|strong|em|a|sub|code|i)\b[^>]*>", "", text)
     return " ".join(re.sub(r"<[^>]*>", " ", text).replace("&#39;", "'").split())
 
 
@@ -63,7 +63,14 @@ def test_without_a_remark_nothing_is_to_be_read_with_care() -> None:
     assert WITHIN in text
 
 
-@pytest.mark.parametrize("code", [*LIMITS])
+def test_a_limit_of_nearly_every_run_stands_with_the_method_and_warns_nobody() -> None:
+    text = page_with("one_cue")
+    assert "Read with care" not in text
+    assert text.count("What one_cue says.") == 1
+    assert text.index("What one_cue says.") > text.index(" Method ", text.index("Groups: who gets less?"))
+
+
+@pytest.mark.parametrize("code", [code for code in LIMITS if code not in OF_METHOD])
 def test_a_limit_is_named_above_and_explained_in_the_banner(code: str) -> None:
     title, why = LIMITS[code]
     said, of_two = page_with(code), page_with(code, code)

@@ -259,7 +259,7 @@ def test_the_interval_that_decides_stands_beside_the_verdict_whatever_other_tabl
     manifest = MANIFEST | {"config": {"statistics": {"confidence": level}}}
     given = tables(gap=[row], equivalence=[tost], verdicts=[found])
     page = Page(render(manifest=manifest, tables=given)).text
-    screen = page[: page.index("All gaps δ")]
+    screen = page[: page.index("Evidence: whose side?")]
     assert f"Undecided against 0.25 points +0.12 points {100 * level:.0f}% interval −0.11 to +0.35" in screen
     assert "No average gap" not in screen
     assert set(re.findall(r"(\d+)% (?:t )?interval", screen)) == {f"{100 * level:.0f}"}
@@ -422,9 +422,9 @@ def test_remarks_stand_with_their_dimension_and_none_is_lost() -> None:
         Note("nationality", "origin", "gone", "A dimension that has no table."),
     ]
     text = text_of(remarks=remarks)
-    assert text.index("Only a few narratives.") < text.index("Dimension by dimension")
+    assert text.index("Only a few narratives.") < text.index("Evidence: whose side?")
     assert text.index("Read with care") < text.index("Ratings at an end of the scale (religion): Many ratings at 100.")
-    assert text.rindex("Many ratings at 100.") > text.index("Dimension by dimension")
+    assert text.rindex("Many ratings at 100.") > text.index("Evidence: whose side?")
     assert "A dimension that has no table. (nationality origin)" in text
 
 
@@ -445,10 +445,12 @@ def test_five_groups_speak_of_any_such_identities_too(low: float, said: str) -> 
     assert "If one group is left out at a time, δ ranges from +0.41 to +0.58 points." in text
     assert "Nothing is claimed" not in text
     _, *rows = table_of("In-group minus out-group", tables=given)
-    assert [row[:6] for row in rows] == [
-        ["religion", "these identities", "+0.49", "+0.12 to +0.86", "0.19", "407"],
-        ["religion", "any such identities", "+0.49", f"{points(low)} to +0.97", "0.19", "4"],
+    assert [row[:4] for row in rows] == [
+        ["religion", "these identities", "+0.49", "+0.12 to +0.86"],
+        ["religion", "any such identities", "+0.49", f"{points(low)} to +0.97"],
     ]
+    _, *rows = table_of("How each gap was estimated", tables=given)
+    assert [row[2:4] for row in rows] == [["0.19", "407"], ["0.19", "4"]]
     assert "is corrected for all" not in text  # two scopes are one gap
 
 
@@ -461,7 +463,7 @@ def test_four_groups_claim_nothing_of_others_but_show_how_each_matters() -> None
     assert "If one group is left out at a time, δ ranges from −0.02 to +0.60 points." in text
     head, own, wider = table_of("In-group minus out-group", tables=given)
     assert (head[-1], own[-1], wider[-1]) == ("note", "", why)
-    assert wider[3:7] == ["–"] * 4
+    assert wider[3:6] == ["–"] * 3
 
 
 def test_a_headline_with_ratings_missing_is_told_as_any_other_is() -> None:
@@ -637,12 +639,12 @@ def test_the_corrected_p_is_named_and_what_it_takes_back_is_said() -> None:
     assert "p = .012; corrected .059: not found after correction" in corrected(0.059)
     alone = text_of(tables=tables(gap=[gap_row()], verdicts=[verdict_on(gap_row()) | {"p_adjusted": 0.0118}]))
     assert f"Test of δ against 0: p = .012. {NOT_CONTROLLED} All " in alone
-    assert "corrected" not in alone[: alone.index("All gaps δ")]
+    assert "corrected" not in alone[: alone.index("Evidence: whose side?")]
 
 
 def test_size_is_in_percent_of_the_scale_and_in_standard_deviations_and_never_d_z() -> None:
     text = text_of(tables=tables(gap=[gap_row(percent_of_scale=0.494, delta_sd=0.0312)]))
-    screen = text[: text.index("All gaps δ")]
+    screen = text[: text.index("Evidence: whose side?")]
     assert "0.49% of the scale; 0.03 times the spread (SD) of the ratings of one narrative" in screen
     assert "dz" not in screen
 
@@ -652,7 +654,7 @@ def test_plain_means_that_say_the_opposite_stand_on_the_first_screen(
     inside: float, outside: float, opposed: bool
 ) -> None:
     text = text_of(tables=tables(gap=[gap_row(raw_in=inside, raw_out=outside)]))
-    screen, beneath = text.split("All gaps δ")
+    screen, beneath = text.split("Evidence: whose side?")
     said = f"The plain means point the other way: {inside:.2f} in-group and {outside:.2f} out-group."
     assert (said in screen) == (said in beneath) == opposed
     assert (f"Plain means: {inside:.2f} in-group and {outside:.2f} out-group." in beneath) != opposed
@@ -690,7 +692,7 @@ def test_a_low_number_mass_is_said_in_the_card() -> None:
     outcomes = [*outcome_rows(), whole | {"mean_number_mass": 0.141}]
     void = verdict_row("no_verdict", reasons=("number_mass",), delta=0.49, ci_low=0.12, ci_high=0.86)
     text = text_of(tables=tables(outcomes=outcomes, verdicts=[void]), remarks=[note])
-    screen = text[: text.index("All gaps δ")]
+    screen = text[: text.index("Evidence: whose side?")]
     assert "The model answers with a number at all with a probability of 14.1% on average." in screen
     assert "No verdict: the model would mostly write something other than a number" in screen
 
@@ -711,7 +713,7 @@ def test_a_model_that_does_not_tell_identities_apart_has_no_gap_of_zero(
     assert "religion No verdict: all identities were rated alike 0.00 points no interval" in text
     assert f"{verdict}: such ratings can neither show a gap nor rule one out." in text
     for claim in ("0.00 points higher", "ruled out", "No gap larger", "compatible with no"):
-        assert claim not in text[: text.index("All gaps δ")]
+        assert claim not in text[: text.index("Evidence: whose side?")]
 
 
 # --- How it varies ----------------------------------------------------------------------------------------------------
@@ -752,7 +754,7 @@ def differing(family: str, member: str, delta: float, p: float, **values: object
 )  # fmt: skip
 def test_parts_with_a_gap_of_their_own_are_named(judged: list[dict[str, object]], said: str) -> None:
     text = text_of(tables=tables(judged=judged))
-    assert said in text[: text.index("All gaps δ")]
+    assert said in text[: text.index("Evidence: whose side?")]
 
 
 def test_emotions_that_differ_from_the_rest_are_named_unless_their_own_gap_is() -> None:
@@ -761,7 +763,7 @@ def test_emotions_that_differ_from_the_rest_are_named_unless_their_own_gap_is() 
     own = judged_row("emotion", "glad", "beyond", delta=5.0)
     text = text_of(tables=tables(families=rows, judged=[own]))
     assert "With their own gap: glad +5.00." in text
-    assert "Different from the other emotions" not in text[: text.index("All gaps δ")]
+    assert "Different from the other emotions" not in text[: text.index("Evidence: whose side?")]
 
 
 def test_pairs_that_stand_out_are_named_first() -> None:
@@ -813,7 +815,7 @@ def test_the_mean_over_dimensions_names_its_parts_and_those_it_hides() -> None:
                     parts_beyond=("religion", "nationality"), parts_not_shown=("sad (religion)",)),
     ]  # fmt: skip
     text = text_of(tables=tables(gap=gap, verdicts=found))
-    screen = text[: text.index("All gaps δ")]
+    screen = text[: text.index("Evidence: whose side?")]
     said = (
         "No average gap larger than 1.00 points, but larger in religion and nationality; not shown for sad (religion)"
     )
@@ -846,7 +848,7 @@ def missing_row(outcome: str, **values: object) -> dict[str, object]:
 )
 def test_a_refusal_gap_is_a_verdict_of_a_card_of_its_own(values: dict[str, float], verdict: str) -> None:
     page = Page(render(tables=tables(missing=[missing_row("refused", **values)])))
-    screen = page.text[: page.text.index("All gaps δ")]
+    screen = page.text[: page.text.index("Evidence: whose side?")]
     assert len(page.all("article")) == 1 + bool(verdict)
     assert (f"religion: refusals {verdict}" in screen) == bool(verdict)
     assert ("Refused: " in screen) == bool(verdict)
@@ -1316,4 +1318,4 @@ def test_a_check_of_intensities_alone_is_said_in_its_own_words() -> None:
     row = check_of_story("follows", 12.0, 9.0, 15.0) | {"check": "intensity"}
     text = text_of(tables=tables(manipulation=[row]))
     assert "Check: passed. The strong version of a situation was rated 12.00 points higher than the mild one (" in text
-    assert "Do the ratings match the story?" not in text.partition("All gaps")[0]
+    assert "Do the ratings match the story?" not in text.partition("Evidence: whose side?")[0]

@@ -112,7 +112,7 @@ def test_the_summary_says_who_what_and_how_big_without_words_of_the_field(case: 
 
 def test_of_several_dimensions_the_largest_gap_is_held_against_the_scale_and_the_mean_is_named() -> None:
     text, analysis = page_of(several(0.0, 5.0))
-    screen = summary_of(text.partition("All gaps In-group")[0])
+    screen = summary_of(text.partition("Evidence: whose side? In-group")[0])
     gap = analysis.tables["gap"].query("headline and scope == 'narratives'").set_index("dimension")
     size = gap.loc["d1", "percent_of_scale"]
     assert gap["percent_of_scale"].abs().idxmax() == "d1"
@@ -126,7 +126,7 @@ def test_of_several_dimensions_the_largest_gap_is_held_against_the_scale_and_the
 
 def test_of_more_findings_than_a_phone_holds_those_farthest_from_0_are_shown_and_the_others_counted() -> None:
     text, analysis = page_of(several(0.0, 6.0, 0.0, 5.0, 0.0, 7.0))
-    screen = summary_of(text.partition("All gaps In-group")[0])
+    screen = summary_of(text.partition("Evidence: whose side? In-group")[0])
     shown_there = re.findall(r" (d\d: whose side\?|d\d: who gets less\?|all dimensions) (?=[A-Z])", screen)
     assert shown_there == ["d1: whose side?", "d3: whose side?", "d5: whose side?", "d0: who gets less?"]
     n = len(analysis.tables["gap"].query("headline and scope == 'narratives'")) + 6  # who gets less, in each dimension
@@ -160,7 +160,7 @@ def test_how_the_gap_varies_names_the_dimension_where_it_was_found_to_and_no_oth
     ]
     screen = summary_of(page_of(Planted(pd.concat(parts), grouped(groups)))[0])
     assert re.search(r"How it varies: d1: Different from the other emotions: (anger|fear) −", screen)
-    assert "d0: " not in screen.partition("How it varies: ")[2]
+    assert "d0: " not in screen.partition("How it varies: ")[2].partition("How sure: ")[0]
 
 
 def test_limits_are_named_by_their_titles_and_dimensions_only_where_there_are_several() -> None:
@@ -244,7 +244,7 @@ def screen_with(planted: Planted, *remarks: Remarked) -> str:
     manifest, analysis = analysis_of(planted, remarks=remarks)
     page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=[*analysis.remarks, *remarks])
     text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
-    text = re.sub(r"</?(data|bdi|strong|em|a|sub|code|i)\b[^>]*>", "", text)
+    text = re.sub(r"</?(data|bdi|dfn|strong|em|a|sub|code|i)\b[^>]*>", "", text)
     return summary_of(" ".join(re.sub(r"<[^>]*>", " ", text).replace("&#39;", "'").split()))
 
 

@@ -27,7 +27,6 @@ COMMITTED = {
     "sweep": REPORTS / "example-sweep" / "comparison" / "comparison.html",
     "strategies": REPORTS / "example-strategies" / "comparison" / "comparison.html",
 }
-LINES = ("How big", "How it varies", "This does not show")
 
 
 @pytest.fixture(scope="module")
@@ -73,21 +72,56 @@ def bottoms(page, selector: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", [*PLANTED, "accepted", "inventory", "judge", *COMMITTED])
-def test_a_phone_shows_who_the_answer_its_size_and_what_does_not_follow_at_once(chromium, pages, name):
+def test_a_phone_shows_who_the_answer_its_picture_and_what_next_at_once(chromium, pages, name):
     with opened(chromium, pages[name], width=390) as page:
         shown = page.locator(".summary .line strong").all_inner_texts()
         assert "This does not show:" in shown
-        assert max(bottoms(page, ".asked, .finding, .summary .line")) <= 844
+        assert max(bottoms(page, ".asked, .headline, .finding, .scale, .summary .next")) <= 844
         assert page.locator(".finding .verdict").count() >= 1
 
 
-def test_what_would_decide_is_said_on_every_screen_and_of_several_gaps_on_a_phone_by_their_cards(chromium, pages):
-    for width, name, seen in ((1440, "several", True), (390, "several", False), (390, "b1-group", True)):
+def test_what_would_decide_is_said_on_every_screen(chromium, pages):
+    for width, name in ((1440, "several"), (390, "several"), (390, "b1-group")):
         with opened(chromium, pages[name], width=width) as page:
-            assert page.locator(".summary .line", has_text="What next:").is_visible() == seen
-            if name == "several":
-                cards = page.locator(".cards", has_text="two terms per group that share no word")
-                assert cards.first.is_visible()
+            assert page.locator(".summary .next", has_text="What next:").is_visible()
+
+
+@pytest.mark.parametrize("name", ["example", "b1-group", "refused-when-high"])
+def test_a_page_is_short_until_something_is_unfolded(chromium, pages, name):
+    with opened(chromium, pages[name]) as page:
+        assert page.locator("main h2").filter(visible=True).count() <= 6
+        assert len(page.inner_text("body").split()) <= 1500
+        open_all(page)
+        assert len(page.inner_text("body").split()) > 3000
+
+
+def test_no_table_of_the_unfolded_page_is_wider_than_a_desktop_and_a_phone_says_what_scrolls(chromium, pages):
+    wide = "(all) => all.filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1)"
+    with opened(chromium, pages["example"]) as page:
+        assert page.locator(".scroll").evaluate_all(f"{wide}.length".replace(wide, f"(all) => ({wide})(all)")) == 0
+    with opened(chromium, pages["example"], width=390) as page:
+        page.wait_for_selector(".scrolls")
+        unsaid = page.locator(".scroll").evaluate_all(
+            f"(all) => ({wide})(all).filter((each) => !each.classList.contains('scrolls')).length"
+        )
+        assert unsaid == 0
+
+
+def test_a_term_is_explained_to_the_pointer_the_keyboard_and_on_paper(chromium, pages):
+    with opened(chromium, pages["example"]) as page:
+        term, tip = page.locator("main dfn").first, page.locator("#tip")
+        meaning = page.locator(f"[id='{term.get_attribute('aria-describedby')}']").text_content()
+        assert not tip.is_visible()
+        term.hover()
+        assert tip.inner_text() == meaning
+        page.keyboard.press("Escape")
+        page.mouse.move(0, 0)
+        assert not tip.is_visible()
+        term.focus()
+        assert tip.inner_text() == meaning
+        page.emulate_media(media="print")
+        assert page.locator("dd", has_text=meaning).is_visible()
+        assert not tip.is_visible()
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -106,7 +140,7 @@ def test_the_contents_stay_in_sight_and_mark_the_section_one_is_in(chromium, pag
         with opened(chromium, pages["example"], width=width) as page:
             current = "document.querySelector('nav [aria-current=location]').textContent"
             assert page.evaluate(current) == "Answer"
-            for anchor, label in (("gaps", "All gaps"), ("meaning", "What δ means"), ("manifest", "Manifest")):
+            for anchor, label in (("gaps", "Evidence"), ("asked", "Method"), ("reproduce", "Reproduce")):
                 page.evaluate(f"location.hash = '{anchor}'")
                 page.locator(f"nav a[aria-current=location] >> text={label}").wait_for()
                 box = page.locator("nav[aria-label=Contents]").bounding_box()
@@ -114,7 +148,7 @@ def test_the_contents_stay_in_sight_and_mark_the_section_one_is_in(chromium, pag
                 assert page.locator(f"nav >> text={label}").is_visible()
                 # The heading that a link leads to is not behind the contents.
                 top = page.evaluate(f"document.getElementById('{anchor}').getBoundingClientRect().top")
-                assert anchor == "manifest" or top >= box["height"] - 1
+                assert anchor == "reproduce" or top >= box["height"] - 1
 
 
 def test_the_keyboard_skips_to_the_answer_and_reaches_the_contents(chromium, pages):

@@ -19,12 +19,13 @@ from audit.report.disparities import who_gets_less, who_is_refused
 from audit.report.disparity_section import FIGURE, disparity_section, invented_rows
 from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
+from audit.report.glance import Mark, mark, marks
 from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, show
 from audit.report.refusals import RefusalGap, say_refusal_gap
 from audit.report.results import Results
-from audit.report.section import Block, Captioned, Card, Note, Paragraph, Section, paragraph, present, section
-from audit.report.sentences import WordedResult, answer
+from audit.report.section import Captioned, Card, Note, Paragraph, Section, paragraph, present, section
+from audit.report.sentences import OF_METHOD, WordedResult, answer
 from audit.report.summary import LESS, REFUSED_MORE, SIDE
 from audit.report.texts import FIGURE_CAPTION, text_section
 from audit.report.wordings import wordings_section
@@ -65,11 +66,17 @@ FIGURES: Final = {
     "published-masked": ("The same, with only the cells that the published mask shows.", "published_cells"),
 }
 """Kinds of figure in order of importance, each with its caption and the table that holds its numbers."""
-_APART: Final = ("disparity", "texts", "wordings")  # kinds that have their own place on the page
 _MADE_OF: Final = ("interaction", "cells")  # the parts of δ first, then the means that they are computed from
-_PUBLISHED: Final = ("published", "published-masked")
-_HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED)
-_TOGETHER: Final = (*_MADE_OF, *(kind for kind in FIGURES if kind not in (*_HEATMAPS, *_APART)))
+_PARTS: Final = ("emotions", "groups", "contrasts")
+_SPREAD: Final = ("cells", "ratings", "refusals")
+_PUBLISHED: Final = ("published", "published-masked", "null")
+_HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED[:2])
+_LOWER_OR_HIGHER: Final = ("lower", "higher")
+_WRITTEN: Final = "What the strategy wrote about each group"
+_OF_PARTS: Final = (
+    "These tables show what was measured. Each interval is for its own row; the corrected p is for the whole table. "
+    "Which parts count as findings is decided over all gaps of the run: see the answer above."
+)
 _HUMAN: Final = Markup(
     "People's intensities come from <bdi>{}</bdi>. A model that ranks narratives as people do may still rate them "
     "higher or lower, and can have any δ: the means are over all identities. The row of all emotions includes "
@@ -119,8 +126,23 @@ class Rated:
         row = self._own.row("gap", headline=True, scope="narratives")
         return FirstScreenGap(
             self.title, self.anchor, self.answer, row, self._refusals, check=story_check(self._own), whose=self.whose,
-            less=self.less, refused=self.refused,
+            less=self.less, refused=self.refused, marks=self._marks(), groups=self._groups(),
         )  # fmt: skip
+
+    def _marks(self) -> tuple[Mark, ...]:
+        """Return what the picture shows of δ: the deciding estimate, and invented groups."""
+        decided, found = self.answer.decided, self.answer.verdict.kind == "gap"
+        invented = self._own.row("controls", control="placebo")
+        return marks(
+            None if decided is None else mark(decided, "delta", "own vs. others", found=found),
+            None if invented is None else mark(invented, "delta", "invented groups", look="beside"),
+        )
+
+    def _groups(self) -> tuple[Mark, ...]:
+        """Return the disparities for the picture, those found and the farthest first."""
+        rows = deciding_rows(self._own.rows("disparity", outcome="intensity"))
+        rows = sorted(rows, key=lambda row: (row["code"] not in _LOWER_OR_HIGHER, -abs(row.number("disparity"))))
+        return marks(*(mark(row, "disparity", row["group"], found=row["code"] in _LOWER_OR_HIGHER) for row in rows))
 
     def who(self) -> tuple[str, str] | None:
         """Return a perceiver and an experiencer of another group, as the prompts named them; None without ratings."""
@@ -145,7 +167,7 @@ class Rated:
                 paragraph(less.size, "size"),
                 *(() if alone else (paragraph(less.bound, "small"), paragraph(less.step, "small"))),
             )
-            yield Card(self.title, content, kind=less.kind, anchor=self.anchor, tail=tail)
+            yield Card(self.title, content, kind=less.kind, anchor=self.groups_anchor, tail=tail)
         if self._refusals is not None:
             gap = self._refusals
             head = _head(gap.verdict.words, gap.gap, " percentage points", gap.spread, gap.facts)
@@ -160,56 +182,64 @@ class Rated:
             )
 
     def part(self) -> Section:
-        """Return what the page shows beneath the answers."""
-        side = present(*_in_full(self.answer, self._refusals))
-        less = disparity_section(self._own, self._picture("disparity"), invented=self._invented)
-        answers: tuple[Block | None, ...] = side
-        if less is not None:
-            answers = (section("Whose side?", *side, look="subheading"), less) if self.whose else (less,)
+        """Return the evidence on δ; what few readers look for is folded."""
+        side = self.whose or self.less is None
+        words = section("", *_shown(self.answer, self._refusals), look="words") if side else None
         content = present(
-            *answers, *(Note(remark.text) for remark in self._remarks),
-            section("", *map(self._picture, _TOGETHER), look="pair"),
-            *self._beneath(),
-        )  # fmt: skip
+            section("", words, self._picture(_MADE_OF[0]), look="sides"),
+            section("Numbers, sizes and scopes in full", *_in_full(self.answer), look="folded") if side else None,
+            *self._folded(),
+        )
         return Section(self.title, content, anchor=self.anchor, look="part")
 
-    def _beneath(self) -> Iterator[Block | None]:
-        """Yield the tables, in the page's order."""
-        own = self._own
-        yield from dimension_tables.prompts(own)
-        yield elicited(own, self._view.noise, self._view.noise_formats)
-        yield text_section(own, self._picture("texts"))
-        yield (
-            section(
-                "Beneath δ: groups, pairs, emotions",
-                Paragraph(
-                    "These tables show what was measured. Each interval is for its own row; the corrected p is for the "
-                    "whole table. Which parts count as findings is decided over all gaps of the run: see the answer "
-                    "above.",
-                    "small",
-                ),
-                dimension_tables.heterogeneity(own),
-                *dimension_tables.families(own),
-                look="folded",
-            )
-            if own.rows("families")
-            else None
+    def groups(self) -> Section | None:
+        """Return the evidence on who gets less; None if the groups were not compared."""
+        return disparity_section(
+            self._own, self._picture("disparity"), invented=self._invented, anchor=self.groups_anchor
         )
-        yield dimension_tables.covariates(own)
-        yield dimension_tables.controls(own)
-        if table := dimension_tables.sensitivity(own):
-            yield section("δ under other assumptions", table, look="folded")
-        yield wordings_section(own, self._picture("wordings"))
-        if table := dimension_tables.human(own):
-            yield table
-            yield Paragraph(_HUMAN.format(self._view.human), "small")
-        yield section("Your own model", dimension_tables.own_model(own), look="folded")
-        yield section("The published heatmaps", *map(self._picture, _PUBLISHED), look="folded")
+
+    @property
+    def groups_anchor(self) -> str:
+        """Anchor of the groups' part of the page."""
+        return f"{self.anchor}-groups"
+
+    def _folded(self) -> Iterator[Section | None]:
+        """Yield what can be unfolded, in the page's order."""
+        own, human = self._own, dimension_tables.human(self._own)
         kinds = _HEATMAPS if self._view.replicates else _MADE_OF
-        needed = all(remark.code != "no_perceivers" for remark in self._remarks)
-        lacking = [kind for kind in kinds if needed and "-".join((kind, *self.key)) not in self._drawn]
-        yield paragraph(f"Not drawn, because ratings are missing: {', '.join(lacking)}." if lacking else "", "absent")
-        yield self._published()
+        lacking = [kind for kind in kinds if self.whose and "-".join((kind, *self.key)) not in self._drawn]
+        yield section(
+            "Group or words? Other estimates of δ",
+            *(Note(remark.text) for remark in self._remarks if remark.code not in OF_METHOD),
+            dimension_tables.controls(own),
+            dimension_tables.sensitivity(own),
+            dimension_tables.covariates(own),
+            *((human, Paragraph(_HUMAN.format(self._view.human), "small")) if human else ()),
+            look="folded",
+        )
+        yield section(
+            "Emotions, groups and pairs",
+            section("", *map(self._picture, _PARTS), look="pair"),
+            Paragraph(_OF_PARTS, "small") if own.rows("families") else None,
+            dimension_tables.heterogeneity(own),
+            *dimension_tables.families(own),
+            look="folded",
+        )
+        yield section(
+            "Prompts, refusals and how ratings are spread",
+            *dimension_tables.prompts(own),
+            section("", *map(self._picture, _SPREAD), look="pair"),
+            elicited(own, self._view.noise, self._view.noise_formats),
+            paragraph(f"Not drawn, because ratings are missing: {', '.join(lacking)}." if lacking else "", "absent"),
+            look="folded",
+        )
+        yield section(_WRITTEN, text_section(own, self._picture("texts")), look="folded")
+        yield wordings_section(own, self._picture("wordings"))
+        yield section("Your own model", dimension_tables.own_model(own), look="folded")
+        yield section(
+            "The published statistic, for replication", self._published(), *map(self._picture, _PUBLISHED),
+            look="folded",
+        )  # fmt: skip
 
     def _picture(self, kind: str) -> Captioned | None:
         caption, table = FIGURES[kind]
@@ -224,12 +254,7 @@ class Rated:
             return None
         numbers = (show(row, name, points) for name in ("delta_z", "null_low", "null_high"))
         found = Markup("δ<sub>z</sub> = {}; null interval {} to {} ({}).").format(*numbers, row["note"])
-        return section(
-            "The published statistic, for replication",
-            Paragraph(found),
-            Paragraph(_PUBLISHED_STATISTIC, "small"),
-            look="replication",
-        )
+        return section("", Paragraph(found), Paragraph(_PUBLISHED_STATISTIC, "small"), look="replication")
 
 
 def told_overall(
@@ -293,17 +318,12 @@ def _head(verdict: str, number: str, unit: str, spread: str, facts: str) -> tupl
     )
 
 
-def _in_full(found: WordedResult, refusals: RefusalGap | None) -> Iterator[Paragraph | None]:
-    """Yield everything that is said of a gap, and of the refusal gap."""
+def _shown(found: WordedResult, refusals: RefusalGap | None) -> Iterator[Paragraph | None]:
+    """Yield the answer in a sentence, what is repetition of words, and the refusal gap."""
     yield Paragraph(found.lead, "lead")
-    size = Markup(" The gap is {}.").format(found.size) if found.size else ""
-    yield Paragraph(Markup("{}{} {} {}").format(found.evidence, size, found.raw, found.excluded))
-    yield Paragraph(found.response) if found.response else None
     yield _named(
         "Group or words?", Markup("{} {}").format(found.control, found.dealt) if found.dealt else found.control
     )
-    for first, second in ((found.varies, found.written), (found.bound, found.power)):
-        yield Paragraph(Markup("{} {}").format(first, second)) if first or second else None
     if refusals is not None:
         facts = Markup("; {}").format(refusals.facts) if refusals.facts else ""
         yield Paragraph(
@@ -311,6 +331,15 @@ def _in_full(found: WordedResult, refusals: RefusalGap | None) -> Iterator[Parag
                 refusals.verdict.words, refusals.gap, refusals.spread, facts, refusals.lead
             )
         )
+
+
+def _in_full(found: WordedResult) -> Iterator[Paragraph | None]:
+    """Yield everything else that is said of a gap."""
+    size = Markup(" The gap is {}.").format(found.size) if found.size else ""
+    yield Paragraph(Markup("{}{} {} {}").format(found.evidence, size, found.raw, found.excluded))
+    yield paragraph(found.response)
+    yield paragraph(found.varies)
+    yield paragraph(Markup(" ").join(filter(None, (found.bound, found.power, found.written))))
     yield _named("These identities.", found.scope)
     yield _named("Any such identities.", found.wider)
 

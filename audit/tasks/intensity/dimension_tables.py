@@ -79,23 +79,28 @@ _OF_COVARIATE: Final = {
 # --- All dimensions together -----------------------------------------------------------------------------------------
 
 
-def gaps(results: Results, titled: Sequence[tuple[str, PlacedRow]], *, alone: Set[Key]) -> Captioned | None:
-    """Show the headline gaps, each in both scopes, with their sizes in proportion."""
+def gaps(
+    results: Results, titled: Sequence[tuple[str, PlacedRow]], *, alone: Set[Key]
+) -> tuple[Captioned | None, Captioned | None]:
+    """Show the headline gaps, each in both scopes, and in a table of its own how they were estimated."""
     titles = {row.line: title for title, row in titled}
 
     def speaks_of(row: PlacedRow) -> str:
         narrow = row["scope"] == "narratives" and (str(row["dimension"]), str(row["variant"])) in alone
         return f"{SCOPES[row['scope']]}, {ALONE}" if narrow else SCOPES[row["scope"]]
 
+    heads = ShownColumn("dimension", lambda row: titles[row.line]), ShownColumn("speaks of", speaks_of, words=True)
+    rows = [row for _, row in titled]
     return results.table(
-        "gap",
-        "In-group minus out-group, with both intervals",
-        ShownColumn("dimension", lambda row: titles[row.line]),
-        ShownColumn("speaks of", speaks_of, words=True),
-        "delta", "ci_low", "se", "df", "p", "p_adjusted", "percent_of_scale", ("delta_sd", "SD of ratings"),
-        ("raw_in", "plain mean, in-group"), ("raw_out", "plain mean, out-group"), "d_z",
-        out_of("narratives", "n_narratives", "n_narratives_asked"), "n_answers", "estimator", "note",
-        rows=[row for _, row in titled],
+        "gap", "In-group minus out-group, with both intervals", *heads,
+        "delta", "ci_low", "p", "p_adjusted", "percent_of_scale",
+        out_of("narratives", "n_narratives", "n_narratives_asked"), "n_answers", "note",
+        rows=rows,
+    ), results.table(
+        "gap", "How each gap was estimated", *heads,
+        "se", "df", ("delta_sd", "SD of ratings"), ("raw_in", "plain mean, in-group"),
+        ("raw_out", "plain mean, out-group"), "d_z", "estimator",
+        rows=rows,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from audit.report.dimensions import Limit
 from audit.report.disparities import DISPARITY_IN_SHORT, DisparitySentence
 from audit.report.effect_size import NOT_MADE
+from audit.report.glance import Mark
 from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, show
 from audit.report.refusals import RefusalGap
@@ -21,6 +22,7 @@ from audit.report.summary import (
     CHANGED,
     EVERY_PART,
     LESS,
+    MOST,
     NO_GAP,
     NO_GAP_NONE_LESS,
     NO_GROUPS,
@@ -34,7 +36,7 @@ from audit.report.summary import (
     summary,
 )
 from audit.report.verdicts import least_of
-from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, scale_end
+from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, scale_end
 
 NOT_FOLLOWED: Final = "anything about empathy (the check failed)"
 MEANING_IN_SHORT: Final = Markup(
@@ -56,6 +58,9 @@ _COVERED_BY_D: Final = {
 _OUTSIDE: Final = "outside"
 _NOTHING: Final = Markup("")
 _OPEN: Final = frozenset({"absent", "undecided"})
+_FOUND: Final = ("gap", "within")
+_GROUPS: Final = 6  # groups that the picture has room for
+_FEW_GROUPS: Final = 2  # the same beside several dimensions
 _NAMED: Final = 1  # dimensions whose variation the first screen describes: a phone has room for one
 
 
@@ -73,6 +78,8 @@ class FirstScreenGap:
     whose: bool = True  # whether a group was the model's own; else nothing is said of δ where D is known
     less: DisparitySentence | None = None  # who gets less; None of a mean over dimensions, and if it is not known
     refused: DisparitySentence | None = None  # who is refused more often; None if nobody is shown to be
+    marks: tuple[Mark, ...] = ()  # δ in the picture, and what invented groups show
+    groups: tuple[Mark, ...] = ()  # the disparities in the picture, the farthest group first
 
     @property
     def of_delta(self) -> bool:
@@ -88,6 +95,7 @@ def summary_of_ratings(
     codes: Set[str],
     limits: Sequence[Limit],
     whose: bool = True,  # whether a group was the model's own
+    response: Mark | None = None,  # to the story, in the picture
 ) -> Summary:
     """Write the first screen; ``who`` is a perceiver and an experiencer of another group, if anything was rated."""
     covered = _intervals_cover(told)
@@ -99,12 +107,12 @@ def summary_of_ratings(
         _asked([each.row for each in told if each.row is not None], view=view, who=who, without_perceivers=not whose),
         findings,
         [
+            ("What next", _next(told)),
             _check(next((each.check for each in told if each.check), "")),
             ("How big", _size(told)),
             ("The intervals cover", covered if len(told) > 1 else ""),
             ("How it varies", _variation(told)),
             ("How sure", _sure(told)),
-            ("What next", _next(told)),
         ],
         not_concluded=list(_not_concluded(told, codes=codes)),
         limits=limits,
@@ -113,7 +121,44 @@ def summary_of_ratings(
         if both
         else "how far their intervals are from 0, in percent of the scale or percentage points",
         meaning=_meaning(delta=bool(told) and whose, disparity=both),
+        headline=_headline(told),
+        beside=() if response is None else (response,),
+        margin=view.margin,
     )
+
+
+def _headline(told: Sequence[FirstScreenGap]) -> Markup:
+    """Answer both questions in everyday words, with what was found first."""
+    single = [each for each in told if not each.of_all]
+    if len(single) < 2:
+        return Markup(" ").join(_answers(single[0])) if single else Markup("")
+    found = [each for each in single if each.of_delta and each.answer.verdict.kind in _FOUND]
+    sides = [_where(each, each.answer.plain) for each in found[:_NAMED]]
+    sides += [Markup("The same is said of {} more below.").format(plural(len(found) - _NAMED, "dimension"))] if len(
+        found
+    ) > _NAMED else []  # fmt: skip
+    if not found and any(each.of_delta for each in single):
+        sides = [Markup("In none of {} dimensions is the model shown to rate its own group higher or lower.").format(
+            count(len(single))
+        )]  # fmt: skip
+    lower = [each for each in single if each.less is not None and each.less.found]
+    less = [_where(each, each.less.words + ".") for each in lower[:_NAMED] if each.less is not None]
+    if not lower and any(each.less is not None for each in single):
+        less = [Markup("No group is shown to be rated lower or higher than the others.")]
+    return Markup(" ").join([*sides, *less])
+
+
+def _where(told: FirstScreenGap, sentence: Markup) -> Markup:
+    return Markup("<bdi>{}</bdi>: {}").format(told.title, sentence)
+
+
+def _answers(told: FirstScreenGap) -> Iterator[Markup]:
+    """Yield the answers on a single dimension, what was found first; without any verdict the reason once."""
+    kind, less = told.answer.verdict.kind, told.less
+    said = [(kind not in _FOUND, told.answer.plain)] if told.of_delta else []
+    if less is not None and not (said and less.kind == kind == "absent"):
+        said.append((not less.found, less.words + "."))
+    yield from (words for _, words in sorted(said, key=lambda each: each[0]))
 
 
 def _check(said: str) -> tuple[str, str]:
@@ -137,11 +182,13 @@ def _findings(told: FirstScreenGap, *, several: bool, both: bool) -> Iterator[Sh
             Markup("{}, for {}").format(found.spread, covered) if covered and not several else found.spread,
             kind=found.verdict.kind, anchor=told.anchor, tail="" if less is None else SIDE,
             weight=_percent_from_0(told), question="side" if both else "",
+            marks=told.marks if found.verdict.kind != "absent" else (),
         )  # fmt: skip
     if less is not None:
         yield ShortAnswer(
             told.title, less.words, less.number, " points" if less.number else "", less.spread, kind=less.kind,
             anchor=told.anchor, tail=LESS, weight=less.weight, question="less",
+            marks=told.groups[: _FEW_GROUPS if several else _GROUPS] if less.kind != "absent" else (),
         )  # fmt: skip
     if told.refused is not None:
         who = told.refused
@@ -256,12 +303,16 @@ def _covered(told: Sequence[FirstScreenGap]) -> Markup:
 
 
 def _sure(told: Sequence[FirstScreenGap]) -> Markup:
-    """For a single dimension, say how small any gap is, and how the true groups rank among reshuffled terms."""
-    if len(told) != 1:
-        return Markup("")
-    answer, less = told[0].answer, told[0].less
-    said = [answer.bound, answer.dealt] if told[0].of_delta and answer.verdict.kind != "absent" else []
-    return Markup(" ").join(filter(None, (*said, less.bound if less is not None else "")))
+    """Say how small any gap and any disparity is, and of a single dimension how the true groups rank among others."""
+    single = [each for each in told if not each.of_all]
+    said = []
+    for each in single[:MOST]:
+        of_delta = each.of_delta and each.answer.verdict.kind != "absent"
+        own = [each.answer.bound, each.answer.dealt if len(told) == 1 else ""] if of_delta else []
+        bounds = Markup(" ").join(filter(None, (*own, each.less.bound if each.less is not None else "")))
+        if bounds:
+            said.append(_where(each, bounds) if len(single) > 1 else bounds)
+    return Markup(" ").join(said)
 
 
 def _next(told: Sequence[FirstScreenGap]) -> Markup:

@@ -16,6 +16,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from audit.report.dimensions import Key, Limit, RemarkLike, keys_of, note_on, title_of, where_noted
+from audit.report.effect_size import response_mark
 from audit.report.elicitation import describe_elicitation
 from audit.report.explorer import Explorer
 from audit.report.manifest import view_manifest
@@ -31,8 +32,8 @@ from audit.report.run_page import (
     page_section,
     render_run,
 )
-from audit.report.section import Block, Section, captioned, section
-from audit.report.sentences import ALONE, LIMITS, describe_gaps
+from audit.report.section import Block, Paragraph, captioned, section
+from audit.report.sentences import ALONE, LIMITS, OF_METHOD, describe_gaps
 from audit.runs.manifest import Manifest, ManifestError, Trials
 from audit.statistics.manipulation import SHOWN, in_standard_errors
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
@@ -111,6 +112,7 @@ def render_report(
         codes=codes,
         limits=limits,
         whose=whose,
+        response=response_mark(results),
     )
     cards = [card for each in rated for card in each.cards(alone=len(rated) == 1)]
     cards += [overall_card(each) for each in overall]
@@ -134,29 +136,26 @@ def render_report(
             else "Does this model rate the feelings of its own group differently?" if whose
             else "Does this model rate the feelings of some groups lower?",
             summary,
-            _prose("lede", view.scale, echo_free, both) if whose
-            else _prose("lede_without_perceivers", view.scale, of_groups),
+            "" if whose else _prose("lede_without_perceivers", view.scale, of_groups),
+            Paragraph(_prose("lede", view.scale, echo_free, both)) if whose else None,
             _prose("beneath", level, _n_corrected(known["verdicts"]), view.margin is None) if cards and whose else None,
             *notes,
-            limits=limits, cards=cards, none="No dimension was measured.",
+            limits=limits, cards=cards, none="No dimension was measured.", folded="Each answer with its test",
         ),
-        page_section("explore", "Explore", "Explore the pairs and the ratings", prose("explore", "explore", explored))
-        if explored
-        else None,
-        page_section("gaps", "All gaps", "All gaps", *_gaps(results, titled, narrow, scale=view.scale, alone=alone))
-        if whose
-        else page_section("check", "Check", "Do the ratings match the story?", dimension_tables.manipulation(results)),
         page_section(
-            "dimensions", "Dimensions", "Dimension by dimension",
-            *(each.part() for each in rated), _prose("figures", left_out),
+            "gaps", "Evidence", "Evidence: whose side?" if whose else "Evidence",
+            *(_gaps(results, titled, narrow, scale=view.scale, alone=alone) if whose else ()),
+            *(each.part() for each in rated),
+            section("Do the ratings match the story?", dimension_tables.manipulation(results), look="folded"),
+            section("Variants compared", dimension_tables.comparisons(results), look="folded"),
+            section("Explore the pairs and the ratings", prose("explore", "explore", explored), anchor="explore",
+                    look="folded") if explored else None,
+            _prose("figures", left_out),
+        ),
+        section(
+            "Groups: who gets less?", *(each.groups() for each in rated), anchor="groups", label="Groups", look="page"
         ),
         people_section(results),
-        page_section(
-            "meaning", "What δ means", "What δ is and is not", _prose("meaning", MEANING),
-            section("Who gets less: the disparity D", _prose("disparity")) if of_groups else None,
-        ) if whose
-        else page_section("meaning", "What D means", "What D is and is not", _prose("disparity")) if of_groups
-        else None,
         asked_section(
             view,
             {
@@ -169,11 +168,17 @@ def render_report(
                     ratings_by, view.scale, Markup(", begun with <bdi>“{}”</bdi>").format(view.begun) * bool(view.begun)
                 ),
             },
-            _prose("asked", view, elicitation),
+            _prose("asked", view),
             _WITH_RATINGS if explorer and not explorer.no_prompts else OTHER_PROMPTS,
-            _trials(results, manifest.elicitation.trials),
+            section("How ratings were obtained", Paragraph(elicitation), *_trials(results, manifest.elicitation.trials),
+                    look="folded"),
+            *(Paragraph(text) for text in dict.fromkeys(each.text for each in remarks if each.code in OF_METHOD)),
+            section("What δ is and is not", _prose("meaning", MEANING), anchor="meaning") if whose else None,
+            section("How δ is judged", _prose("verdicts"), look="folded") if whose else None,
+            section("Who gets less: the disparity D", _prose("disparity"), anchor="" if whose else "meaning",
+                    look="folded") if of_groups else None,
+            section("How δ is estimated", _prose("method", level), look="folded") if whose else None,
         ),
-        page_section("method", "Method", "The method", _prose("method", level)) if whose else None,
     ]  # fmt: skip
     return render_run(
         view,
@@ -200,16 +205,19 @@ def _gaps(
     alone: Set[Key],
 ) -> Iterator[Block | None]:
     """Yield what covers all dimensions; ``alone`` are those whose verdict rests on another estimate."""
-    yield captioned(
+    figure = captioned(
         picture(results.figures, "gaps", describe_gaps(narrow, confidence=results.confidence)),
         f"δ{f' {ALONE}' if alone else ''} with its {results.level} interval, in points of the {scale} scale. If the "
         "interval crosses the line at 0, the data are compatible with no average gap.",
     )
-    yield dimension_tables.gaps(results, titled, alone=alone)
+    several = len(narrow) > 1  # else the first screen has drawn it
+    yield figure if several else None
+    shown, estimated = dimension_tables.gaps(results, titled, alone=alone)
+    yield shown
     if titled:
-        yield _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "", _has_wider(titled))
-    yield dimension_tables.manipulation(results)
-    yield dimension_tables.comparisons(results)
+        note = _prose("gaps", len({title for title, _ in titled}), ALONE if alone else "", _has_wider(titled))
+        title = "What the rows speak of, and how they were estimated"
+        yield section(title, note, None if several else figure, estimated, look="folded")
 
 
 def _without_trials(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,17 +228,12 @@ def _without_trials(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "elicitation": {name: value for name, value in told.items() if name != "trials"}}
 
 
-def _trials(results: Results, trials: Trials | None) -> Section | None:
-    """Return the folded part on how the elicitation was chosen; None if it was stated."""
-    if trials is None:
-        return None
-    followed = any(each.chosen and in_standard_errors(each.model_dump()) >= SHOWN for each in trials.tried)
-    return section(
-        "How the elicitation was chosen",
-        _prose("trials", trials, followed),
-        dimension_tables.trials(results),
-        look="folded",
-    )
+def _trials(results: Results, trials: Trials | None) -> Iterator[Block | None]:
+    """Yield how the elicitation was chosen, unless it was stated."""
+    if trials is not None:
+        followed = any(each.chosen and in_standard_errors(each.model_dump()) >= SHOWN for each in trials.tried)
+        yield _prose("trials", trials, followed)
+        yield dimension_tables.trials(results)
 
 
 def _has_wider(titled: Sequence[tuple[str, PlacedRow]]) -> bool:
@@ -267,7 +270,7 @@ def _fit(
 def _limits(remarks: Sequence[RemarkLike], *, several: bool) -> Iterator[Limit]:
     """Yield the lines of the banner: each limit once, with the dimensions concerned."""
     for code, (title, why) in LIMITS.items():
-        own = [remark for remark in remarks if remark.code == code]
+        own = [remark for remark in remarks if remark.code == code and code not in OF_METHOD]
         if own:
             texts = list(dict.fromkeys(remark.text for remark in own))
             yield Limit(title, where_noted(own, several=several), texts[0] if len(texts) == 1 else f"{why}.")

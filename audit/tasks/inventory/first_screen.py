@@ -9,6 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.dimensions import Limit
+from audit.report.glance import mark, marks
 from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
@@ -17,6 +18,7 @@ from audit.report.section import Paragraph
 from audit.report.summary import CHANGED, ShortAnswer, Summary, summary
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, points, unsigned
 
+_DRAWN: Final = 6  # differences that the picture has room for
 _NAMED: Final = 4  # most differences named in a sentence
 _OTHERS: Final = "other groups"
 NOT_ALIKE: Final = "that groups are alike because no difference was found"
@@ -55,7 +57,12 @@ def summary_of_answers(
             spread = Markup("Largest found: <bdi>{}</bdi> <strong>{}</strong> points, {} interval {}").format(
                 _whose(row), show(row, "difference", points), own.level, show_interval(row)
             )
-        findings.append(ShortAnswer(own.title, words, spread=spread, kind=kind, anchor=anchor, weight=len(found)))
+        rest = sorted((row for row in tested if row not in found), key=lambda row: -abs(row["difference"]))
+        drawn = [mark(row, "difference", _whose(row).rstrip(":"), found=row in found) for row in (*found, *rest)]
+        findings.append(
+            ShortAnswer(own.title, words, spread=spread, kind=kind, anchor=anchor, weight=len(found),
+                        marks=marks(*drawn)[:_DRAWN])
+        )  # fmt: skip
     size = Markup("")
     if largest is not None:
         words_of = Markup("the largest found is {} points on an item scale of {}.")

@@ -15,7 +15,14 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow
 from audit.report.page import isolated, prose
 from audit.report.results import Results
-from audit.report.run_page import RunPage, answer_section, asked_section, page_section, render_run
+from audit.report.run_page import (
+    OTHER_PROMPTS,
+    RunPage,
+    answer_section,
+    asked_section,
+    page_section,
+    render_run,
+)
 from audit.report.section import Captioned, Card, Paragraph, Section, captioned, present, section
 from audit.report.table_layout import (
     IfKnown,
@@ -90,21 +97,12 @@ def render_inventory(
         answer_section(
             "Does this model answer differently as different groups?", first, _prose("lede", affect),
             limits=limits, cards=[Card(own.title, tuple(leads(own)), anchor=anchor) for anchor, own in parts.items()],
-            none="Nothing was asked.", of="answers",
+            none="Nothing was asked.", of="answers", folded="Each answer in full",
         ),
         page_section(
-            "dimensions", "Dimensions", "Dimension by dimension",
+            "dimensions", "Evidence", "Evidence",
             *(_part(own, anchor) for anchor, own in parts.items()),
             _prose("scores", single, affect, error_rate(view.confidence)),
-        ),
-        page_section(
-            "items", "Items", "The questionnaire",
-            Paragraph(Markup("Before {}: <q><bdi>{}</bdi></q>").format(how, inventory.instruction)),
-            captioned(_items_table(inventory.items), "The items as shown, with their key"),
-        ),
-        page_section(
-            "meaning", "What it means", "What these scores are and are not",
-            _prose("meaning", single, affect, inventory.total),
         ),
         asked_section(
             view,
@@ -118,7 +116,17 @@ def render_inventory(
                 "Situations": isolated(view.stimuli) if affect else "",
                 "Persona of prompt": isolated(view.variant),
             },
-            _prose("asked", got if single else "", scale),
+            _prose("asked", got if single else "", scale), OTHER_PROMPTS,
+            section(
+                "The questionnaire",
+                Paragraph(Markup("Before {}: <q><bdi>{}</bdi></q>").format(how, inventory.instruction)),
+                captioned(_items_table(inventory.items), "The items as shown, with their key"),
+                anchor="items", look="folded",
+            ),
+            section(
+                "What these scores are and are not", _prose("meaning", single, affect, inventory.total),
+                anchor="meaning",
+            ),
         ),
     ]  # fmt: skip
     return render_run(
@@ -141,12 +149,12 @@ def _part(own: Results, anchor: str) -> Section:
     shown = present(
         own.picture(f"inventory-{suffix}", f"subscale scores by group of perceivers, {nothing}. {_BELOW}"),
         own.picture(f"affect-{suffix}", f"how imagining situations changes each subscale, {_MINUS}. {_BELOW}"),
-        own.table("inventory_groups", f"subscale scores by group, {nothing}", "perceiver_group", *_SCORES),
         _differences(own, "inventory_differences", f"differences between groups, {nothing}", among),
-        own.table("affect_groups", f"{_MINUS}, by group", "perceiver_group", *_CHANGES),
-        _differences(own, "affect_differences", f"differences between groups {of_evoked}", moved),
     )
     folded = (
+        own.table("inventory_groups", f"subscale scores by group, {nothing}", "perceiver_group", *_SCORES),
+        own.table("affect_groups", f"{_MINUS}, by group", "perceiver_group", *_CHANGES),
+        _differences(own, "affect_differences", f"differences between groups {of_evoked}", moved),
         _differences(own, "inventory_differences", f"differences from baselines, {nothing}", against(between)),
         _differences(own, "affect_differences", f"differences from baselines {of_evoked}", against(evoked)),
         own.table("inventory_scores", f"subscale scores by perceiver, {nothing}", *_OF_PERCEIVERS),

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from audit.report.dimensions import Limit
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.effect_size import reach_in_sd
+from audit.report.glance import Mark, mark, marks
 from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
 from audit.report.results import Results
@@ -33,7 +34,7 @@ from audit.report.summary import (
     Summary,
     summary,
 )
-from audit.report.verdicts import NOT_TOLD_APART, preventing_codes, reason_in_words, worded
+from audit.report.verdicts import NOT_TOLD_APART, next_step, preventing_codes, reason_in_words, worded
 from audit.tables.formatting import (
     OF_GROUPS_AND_MODELS,
     count,
@@ -46,6 +47,7 @@ from audit.tasks.reply.measure_disparities import Measures, combined_disparity
 from audit.tasks.task_words import TaskWords
 from stimuli.words import capital
 
+_DRAWN: Final = 6  # measures that the picture has room for
 _SHOWN_GAPS: Final = 5  # most gaps named in an answer; the table has the others
 _FREE: Final = "echo_free"
 _CLAIMS: Final = {
@@ -82,6 +84,7 @@ class Replied:
 
     def __init__(self, own: Results, anchor: str, measures: Measures) -> None:
         self.own, self.title, self.anchor, self._measures = own, own.title, anchor, measures
+        self.groups_anchor = f"{anchor}-groups"
         self.narrow = self.headlines("narratives")
         self.verdict = combined(own.rows("verdicts"), measures, confidence=own.confidence)
         self.disparity = combined_disparity(own.rows("disparity"), measures, confidence=own.confidence)
@@ -109,8 +112,9 @@ class Replied:
         if self.disparity.answers or not whose:
             yield ShortAnswer(
                 self.title, self.disparity.words + self.disparity.counted,
-                spread=self.disparity.in_short(self.own.level), kind=self.disparity.kind, anchor=self.anchor,
-                tail=LESS, weight=len(self.disparity.found) + len(self.disparity.unvaried), question="less",
+                spread=self.disparity.in_short(self.own.level), kind=self.disparity.kind,
+                anchor=self.groups_anchor, tail=LESS,
+                weight=len(self.disparity.found) + len(self.disparity.unvaried), question="less",
             )  # fmt: skip
 
     def _finding(self) -> ShortAnswer:
@@ -120,8 +124,18 @@ class Replied:
             spread = self._told(found[0], words)
         return ShortAnswer(
             self.title, self.verdict.words + self.verdict.counted, spread=spread, kind=self.verdict.kind,
-            anchor=self.anchor, tail=SIDE, weight=len(found), question="side",
+            anchor=self.anchor, tail=SIDE, weight=len(found), question="side", marks=self._marks(),
         )  # fmt: skip
+
+    def _marks(self) -> tuple[Mark, ...]:
+        """Return δ of measures for the picture, in their SDs: those found, then those farthest from 0."""
+        rows = [row for row in self.own.rows("verdicts") if row["code"] not in ("no_verdict", "no_estimate")]
+        rows.sort(key=lambda row: (row["code"] != "gap", -abs(row.number("delta_sd"))))
+        drawn = [
+            mark(row, "delta_sd", self.name_of(row), low="sd_ci_low", found=row["code"] == "gap", in_points=False)
+            for row in rows
+        ]
+        return marks(*drawn)[:_DRAWN]
 
     def cards(self, *, whose: bool) -> Iterator[Card]:
         """Yield what stands beneath the summary: the gaps of the smallest p, if ``whose``, and who gets less."""
@@ -133,7 +147,7 @@ class Replied:
                 Paragraph(self.disparity.lead, "lead"),
                 bullets(self.disparity.lines(self.own.level)),
             )
-            yield Card(self.title, content, kind=self.disparity.kind, anchor=self.anchor, tail=LESS)
+            yield Card(self.title, content, kind=self.disparity.kind, anchor=self.groups_anchor, tail=LESS)
 
     def _card(self) -> Card:
         found = self.verdict.found
@@ -171,12 +185,40 @@ def summary_of_replies(
     return summary(
         asked,
         sorted(findings, key=lambda each: each.kind != "gap"),
-        [("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
+        [("What next", _next(written)), ("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
         not_concluded=list(_not_concluded(written, words=words, limits=limits, whose=whose)),
         limits=limits,
         source=source_of(view),
         chosen_by="how many gaps and differences were found",
+        headline=_headline(written, whose=whose),
+        unit="Standard deviations of each measure, the farthest from 0 first.",
     )
+
+
+def _headline(written: Sequence[Replied], *, whose: bool) -> Markup:
+    """Say in how many measures, of all dimensions, something was found."""
+    answered = [each.disparity for each in written if each.disparity.answers]
+    counts = [
+        (sum(len(each.verdict.found) for each in written) if whose else 0,
+         sum(each.verdict.n_tested for each in written) if whose else 0,
+         "between the model's replies to its own group and to others"),
+        (sum(len(each.found) for each in answered), sum(each.n_tested for each in answered), "between groups"),
+    ]  # fmt: skip
+    one = "measure" if len(written) == 1 else "test"
+    return Markup(" ").join(
+        Markup("{} of {} {} a difference {}.").format(
+            count(n) if n else "None", plural(of, one), either(n or 1, "shows", "show"), where
+        )
+        for n, of, where in counts
+        if of
+    )
+
+
+def _next(written: Sequence[Replied]) -> Markup:
+    """Say what would decide most of the open measures."""
+    rows = [row for each in written for row in each.own.rows("verdicts")]
+    steps = Counter(str(next_step(row)) for row in rows if row["code"] != "gap" and next_step(row))
+    return Markup(steps.most_common(1)[0][0]) if steps else Markup("")
 
 
 def _size(written: Sequence[Replied], words: TaskWords) -> Markup:

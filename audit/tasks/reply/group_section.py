@@ -22,23 +22,24 @@ _FIGURE: Final = (
 
 
 def group_section(
-    own: Results, found: CombinedDisparity, invented: Sequence[PlacedRow] = (), *, room: int
+    own: Results, found: CombinedDisparity, invented: Sequence[PlacedRow] = (), *, room: int, anchor: str = ""
 ) -> Section | None:
     """Show who gets less in which measure; ``room`` is the most rows of single measures.
 
     ``invented`` are the rows of invented groups of the same variant, in all measures.
     """
     return section(
-        "Who gets less?",
+        own.title,
         Paragraph(found.words + ".", "lead"),
         Paragraph(found.lead),
         section("", *_pictures(own, found), look="pair"),
-        _of_measures(own, found),
         captioned(_by_group(found), own.captioned(
             "D of each group in each measure, in the measure's unit. Bold: shown to be lower or higher than the others"
         )),
+        section("The answer of each measure", _of_measures(own, found), look="folded"),
         section("Measure by measure", *_each_measure(own, found, invented, room=room), look="folded"),
-        look="subheading",
+        anchor=anchor,
+        look="part",
     )  # fmt: skip
 
 

@@ -19,7 +19,14 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rounded, show, show_sum
 from audit.report.page import isolated, prose
 from audit.report.results import Results, with_absent
-from audit.report.run_page import RunPage, answer_section, asked_section, page_section, render_run
+from audit.report.run_page import (
+    OTHER_PROMPTS,
+    RunPage,
+    answer_section,
+    asked_section,
+    page_section,
+    render_run,
+)
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
 from audit.report.sentences import LIMITS, contradicting
 from audit.report.table_layout import Named, ShownColumn, ShownTable, lay_out, named, out_of, said, sized
@@ -101,39 +108,29 @@ def render_replies(
             _prose("absent", absent) if absent else None,
             *(note_on(remark) for remark in remarks if remark.code not in LIMITS),
             limits=limits, cards=[card for each in written for card in each.cards(whose=whose)],
-            none="No dimension was measured.",
+            none="No dimension was measured.", folded="Each answer in full",
         ),
         page_section(
-            "dimensions", "Dimensions", "Dimension by dimension",
+            "dimensions", "Evidence", "Evidence: whose side?" if whose else "Evidence",
             *(
-                _part(
-                    each,
-                    share=1 / len(written),
-                    whose=whose,
-                    n_left_out=view.left_out.get(each.own.key[0], 0),
-                    invented=results.rows("disparity", variant=each.own.key[1], invented=True),
-                )
+                _part(each, share=1 / len(written), whose=whose, n_left_out=view.left_out.get(each.own.key[0], 0))
                 for each in written
             ),
-            _prose("estimators") if whose else None,
+            section("Replies to read", _prose("read", read, whose), anchor="read", look="folded"),
+        ),
+        section(
+            "Groups: who gets less?",
+            *(
+                group_section(
+                    each.own, each.disparity,
+                    results.rows("disparity", variant=each.own.key[1], invented=True),
+                    room=int(_MAX_ROWS / len(written)), anchor=each.groups_anchor,
+                )
+                for each in written if each.disparity.answers
+            ),
+            anchor="groups", label="Groups", look="page",
         ),
         *stands_beside,
-        page_section(
-            "measures", "Measures", "What was measured",
-            results.table(
-                "measures", "The measures, their scorers, and their mean over all replies including baselines",
-                *_OF_MEASURES,
-                rows=[row for row in measures.values() if row["status"] != "absent"],
-            ),
-            bullets(_cautions(measures)),
-            _prose("measures"),
-        ),
-        page_section("read", "Replies to read", "Replies to read", _prose("read", read, whose)),
-        page_section(
-            "meaning", "What δ and D mean" if whose else "What D means",
-            "What δ and D are, and are not" if whose else "What D is, and is not",
-            _prose("meaning", any(each.anchor == "people" for each in stands_beside), whose),
-        ),
         asked_section(
             view,
             {
@@ -146,6 +143,21 @@ def render_replies(
                     task.max_tokens, task.temperature,
                 ),
             },
+            "", OTHER_PROMPTS,
+            section(
+                "What δ and D are, and are not" if whose else "What D is, and is not",
+                _prose("meaning", any(each.anchor == "people" for each in stands_beside), whose), anchor="meaning",
+            ),
+            section(
+                "What was measured",
+                results.table(
+                    "measures", "The measures, their scorers, and their mean over all replies including baselines",
+                    *_OF_MEASURES,
+                    rows=[row for row in measures.values() if row["status"] != "absent"],
+                ),
+                bullets(_cautions(measures)), _prose("measures"), anchor="measures", look="folded",
+            ),
+            section("How δ is estimated", _prose("estimators"), look="folded") if whose else None,
         ),
     ]  # fmt: skip
     return render_run(
@@ -160,34 +172,29 @@ def render_replies(
     )  # fmt: skip
 
 
-def _part(each: Replied, *, share: float, whose: bool, n_left_out: int, invented: Sequence[PlacedRow]) -> Section:
-    """Show everything about a dimension and variant; ``share`` is its share of the room for tables."""
-    groups = None
-    if each.disparity.answers:
-        groups = group_section(each.own, each.disparity, invented, room=int(_MAX_ROWS * share))
+def _part(each: Replied, *, share: float, whose: bool, n_left_out: int) -> Section:
+    """Show the evidence on a dimension and variant; ``share`` is its share of the room for tables."""
     gap = Paragraph(each.verdict.words, "lead"), Paragraph(each.verdict.lead)
     less = paragraph(contradicting(n_left_out) if n_left_out else "", "small")
-    if not whose:
-        content = present(groups, less, *_of_replies(each), *gap)
-    else:
-        content = present(
-            *gap, less, groups, section("δ of each measure", *_gaps(each), look="subheading"), *_of_replies(each),
-            *_groups_and_pairs(each, share=share),
-        )  # fmt: skip
+    figure = each.own.picture(
+        "-".join(("measures", *each.own.key)),
+        "δ of each measure of single replies, in standard deviations of the measure over replies, so that measures "
+        "can be compared. A filled mark is a gap that was found. A measure without a δ is only in the table.",
+        alt=f"δ of each measure, {each.title}. Its numbers are below.",
+    )
+    content = present(
+        section("", section("", *gap, less, look="words"), figure if whose else None, look="sides"),
+        *((section("δ of each measure", *_gaps(each), look="folded"), *_groups_and_pairs(each, share=share)) if whose
+          else ()),
+        section("What happened to the replies", *_of_replies(each), look="folded"),
+    )  # fmt: skip
     return Section(each.title, content, anchor=each.anchor, look="part")
 
 
 def _gaps(each: Replied) -> Iterator[Block | None]:
-    """Yield the figure and the tables of δ."""
-    own, suffix = each.own, "-".join(each.own.key)
+    """Yield the tables of δ."""
+    own = each.own
     measure = ShownColumn("measure", lambda row: head_of_measure(each.name_of(row), each.unit_of(row)))
-    yield own.picture(
-        f"measures-{suffix}",
-        "δ of each measure of single replies, in standard deviations of the measure over replies, so that measures "
-        "can be "
-        "compared. A filled mark is a gap that was found. A measure without a δ is only in the table.",
-        alt=f"δ of each measure, {each.title}. Its numbers are below.",
-    )
     yield own.table(
         "verdicts", "the verdict on each measure, and the estimate it uses, in the measure's unit",
         measure, ShownColumn("verdict", lambda row: worded(row).words, words=True), "delta", "ci_low", "p_adjusted",
