@@ -71,9 +71,8 @@ def test_an_engine_that_reads_its_prompts_is_taken_and_has_forgotten_them(tiny_c
     assert checked == "two unlike prompts get different probabilities; a cached reading equals an uncached one"
     assert said.getvalue().startswith(f"checked: {checked} (differences, of the largest probability: 0)")
     assert not reader.read_before
-    proven(
-        Reader(law=lambda ids: sums(ids) * (1e-9 if ids[-1] == ord("?") % 50 else 1)), tiny_config
-    )  # sure of another
+    sure = ord("?") % 50  # after which another token is almost certain
+    proven(Reader(law=lambda ids: sums(ids) * (1e-9 if ids[-1] == sure else 1)), tiny_config)
     proven(Reader(cached=lambda ids: sums(ids) * 0.999), tiny_config)  # as rounding would
     proven(Reader(facts=EngineFacts("vllm", "1", "H100", "bfloat16"), cached=lambda ids: sums(ids) * 0.9), tiny_config)
 
