@@ -48,6 +48,7 @@ def _here(
         say(unpacking)
     with folder.output_in(ENGINE_LOG):
         model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
+        model.say_checked()
     keep: Callable[[str], AnswerStore] = folder.part_begun
     return Here(model, shared, keep)
 
