@@ -8,6 +8,7 @@ that have them, see :mod:`audit.engines.local`.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -254,6 +255,13 @@ class OpenModel:
     source: ModelSource
     why: str = ""
     checked: str = ""  # see audit.engines.proof
+    apart: tuple[float, ...] = ()  # largest differences found there, as shares of the largest probability
+
+    def say_checked(self) -> None:
+        """Print what was checked, for the log of a run; nothing of an engine that proves nothing."""
+        if self.checked:
+            off = f" (differences: {', '.join(f'{each:.1g}' for each in self.apart)})" if self.apart else ""
+            print(f"checked: {self.checked}{off}", file=sys.stderr)
 
     @property
     def known(self) -> Known:

@@ -67,13 +67,16 @@ def test_an_engine_that_reads_its_prompts_is_taken_and_has_forgotten_them(tiny_c
     reader = Reader()
     said = io.StringIO()
     with redirect_stderr(said):
-        checked = proven(reader, tiny_config).checked
+        opened = proven(reader, tiny_config)
+    checked = opened.checked
+    assert said.getvalue() == ""
+    with redirect_stderr(said):
+        opened.say_checked()
     assert checked == "two unlike prompts get different probabilities; a cached reading equals an uncached one"
-    assert said.getvalue().startswith(f"checked: {checked} (differences, of the largest probability: 0)")
+    assert said.getvalue() == f"checked: {checked} (differences: 0)\n"
     assert not reader.read_before
-    proven(
-        Reader(law=lambda ids: sums(ids) * (1e-9 if ids[-1] == ord("?") % 50 else 1)), tiny_config
-    )  # sure of another
+    sure = ord("?") % 50  # after which another token is almost certain
+    proven(Reader(law=lambda ids: sums(ids) * (1e-9 if ids[-1] == sure else 1)), tiny_config)
     proven(Reader(cached=lambda ids: sums(ids) * 0.999), tiny_config)  # as rounding would
     proven(Reader(facts=EngineFacts("vllm", "1", "H100", "bfloat16"), cached=lambda ids: sums(ids) * 0.9), tiny_config)
 
@@ -148,7 +151,7 @@ def test_an_engine_that_writes_alone_proves_nothing(tiny_config):
     assert prove(OpenModel(writes, None), tiny_config("x")[0]).checked == ""
 
 
-def test_a_run_records_what_was_checked(audit, tiny_model, tmp_path):
+def test_a_run_records_what_was_checked(audit, tiny_model, tmp_path, capsys):
     run = tmp_path / "run"
     assert audit(
         "run", f"model.path={tiny_model}", "engine=transformers", "engine.device=cpu", "stimuli.emotions=[sad]",
@@ -157,6 +160,7 @@ def test_a_run_records_what_was_checked(audit, tiny_model, tmp_path):
         "statistics.n_permutations=100", f"run_dir={run}",
     ) == 0  # fmt: skip
     checked = json.loads((run / "manifest.json").read_text())["engine_checked"]
+    assert f"checked: {checked} (differences: " in capsys.readouterr().err
     assert checked == "two unlike prompts get different probabilities; a cached reading equals an uncached one"
 
 

@@ -73,6 +73,7 @@ def _here(
         say(f"asking {config.model.base_url} for {config.model.path} ...")
     with folder.output_in(ENGINE_LOG) if is_local else nullcontext():  # no library of ours talks to a server
         model = open_model(config.model, config.engine, seed=config.seed, writes=writes)
+        model.say_checked()
     keep: Callable[[str], AnswerStore] = folder.part_begun
     return Here(model, shared, keep)
 

@@ -28,7 +28,9 @@ class Opening:
         """Open the model."""
         from audit.engines.open import open_model
 
-        return open_model(self.model, self.engine, seed=self.seed, writes=self.writes)
+        model = open_model(self.model, self.engine, seed=self.seed, writes=self.writes)
+        model.say_checked()
+        return model
 
 
 def do_job(number: int, do: Do, shared: object, model: OpenModel, done: Done) -> Event:
