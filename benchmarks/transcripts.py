@@ -28,6 +28,7 @@ FAULTS = frozenset({2, 70, 126, 127})
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _VARIES = (
     (re.compile(r"^.*\bprompts/s, about .* left\n", re.MULTILINE), ""),
+    (re.compile(r"^([a-z ]+: )?[\d,]+ of [\d,]+ prompts\n", re.MULTILINE), ""),  # before a rate is known
     (re.compile(r"\b\d[\d,.]* prompts/s"), "N prompts/s"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(T[\d:+&#;]+)?"), "DATE"),
     (re.compile(r"\b[\d.]+ (GB|MB|KB) are free"), r"N \1 are free"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 
@@ -120,6 +121,13 @@ def test_what_is_too_little_is_asked_whole_and_said():
         "; 736 narratives decide a margin of 1 points for a model without a gap, and there are 408: a gate may stay "
         "undecided"
     )
+
+
+def test_exported_prompts_name_the_number_that_was_enough(audit, tmp_path):
+    words = ("preset=standard", "statistics.margin=20", "dimensions=[religion]", "stimuli.placebo=0")
+    assert audit("prompts", *words, "out=prompts.jsonl") == 0
+    kept = json.loads((tmp_path / "prompts.jsonl.run.json").read_text())
+    assert kept["config"]["stimuli"]["situations_per_emotion"] == 3  # 36 narratives, 12 emotions
 
 
 @pytest.mark.long

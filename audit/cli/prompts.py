@@ -83,7 +83,7 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
     if why_not:
         note(f"`report answers=` cannot read {out}: {why_not}")
         return
-    Export(export, digest.hexdigest(), preset, config, plan.asked).write(out)
+    Export(export, digest.hexdigest(), preset, plan.config, plan.asked).write(out)
     if config.elicitation.prefill and plan.grid.variant.scale is not None:
         note(
             f"answers are begun with {config.elicitation.prefill!r}, the last message: your server must continue "

@@ -26,6 +26,7 @@ groups:
 
 often used:
   dimensions=[religion]                which dimensions; [race_ethnicity+religion] crosses two
+  preset=quick                         a first look; standard: a release gate; thorough: a paper
   stimuli.situations_per_emotion=all   all narratives, not a sample
   model.path=HUB_ID_OR_FOLDER_OR_FILE  any model; a file is a GGUF file
   run_dir=PATH                         where the run is kept
