@@ -109,6 +109,21 @@ def test_a_column_that_the_user_names_goes_before_one_that_is_called_so(both):
     assert "rating" not in read.narratives["covariate"].tolist()
 
 
+def test_a_dimension_may_be_called_otherwise_in_one_of_the_files(tmp_path):
+    header = ("perceiver", "experiencer", "narrative_id", "rating", "dimension")
+    rows = [("a X", "a Y", "n1", 10, "team"), ("a Y", "a Y", "n1", 20, "team")]
+    groups = [("a X", "X", "team"), ("a Y", "Y", "team"), ("a Y", "Z", "other")]
+    table(tmp_path / "r.csv", header, (0, 1, 2, 3, 4), rows)
+    table(tmp_path / "g.csv", ("term", "group", "Of"), (0, 1, 2), groups)
+    files = tmp_path / "r.csv", tmp_path / "g.csv"
+    read = read_outside(*files, low=0, high=100, columns={"dimension": "Of"}).ratings
+    assert read["dimension"].tolist() == ["team", "team"]
+    assert read["experiencer_group"].tolist() == ["Y", "Y"]
+    table(tmp_path / "r.csv", header[:4], (0, 1, 2, 3), [row[:4] for row in rows])
+    with pytest.raises(ConfigError, match="columns=dimension:Of: no such column"):
+        read_outside(*files, low=0, high=100, columns={"dimension": "Of"})
+
+
 def test_other_columns_make_another_run(both):
     from audit.runs.outside import describe_outside
 

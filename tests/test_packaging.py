@@ -40,10 +40,25 @@ def test_what_a_run_needs_has_an_upper_bound_and_the_gate_tries_the_newest_trans
     assert [each for each in needed if not BOUND.match(each)[3]] == []
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert re.search(
-        r"pip\" install .*--upgrade transformers \"\$\(echo dist/\*\.whl\)\"", gate
+        r"pip\" install .*--upgrade transformers \"\$\(echo dist/\*\.whl\)\[local\]\"", gate
     )  # as the wheel bounds it
 
 
 def test_the_citation_names_this_version():
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == __version__
     assert f"## {__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_page_on_installing_names_every_extra_for_users_and_no_other():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    named = {extra for listed in re.findall(r"'\.\[([a-z,-]+)\]'", page) for extra in listed.split(",")}
+    assert named == project["optional-dependencies"].keys() - {"dev", "docs", "release"}
+
+
+def test_messages_name_extras_that_there_are():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    messages = (ROOT / "tests" / "cli" / "messages.txt").read_text(encoding="utf-8")
+    named = set(re.findall(r"'empathy-audit\[([a-z-]+)\]'", messages))
+    assert "local" in named
+    assert named <= project["optional-dependencies"].keys()

@@ -80,9 +80,8 @@ class OutsideRatings:
     stems: Mapping[str, Mapping[str, str]]  # dimension → term → stem, as far as the groups file gives stems
     narratives: pd.DataFrame  # rows of NARRATIVE_COVARIATES: what further columns say of narratives
     not_kept: Mapping[str, str]  # further columns that are no covariates of narratives, and why
-    named: Mapping[str, str] = field(
-        default_factory=dict
-    )  # the files' names of columns, by ours; as the user gave them
+    # the files' names of columns, by ours, as the user gave them
+    named: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_outside(
@@ -387,9 +386,7 @@ def _read_table(
         )
         if not table.header:
             raise StoreError(f"{name} is empty")
-        header = _in_our_names(
-            name, table.header, {ours: named[ours] for ours in (*required, *optional) if ours in named}
-        )
+        header = _in_our_names(name, table.header, (*required, *optional), named)
         found = _find_columns(name, header, required, optional, named)
         columns: dict[str, list[str]] = {column: [] for column in found}
         further = _Further.of(header if by else (), found)
@@ -421,17 +418,18 @@ def _read_table(
     return _Table(name, table.sha256, columns, table.counts, numbers, table.delimiter == ";", marks, further)
 
 
-def _in_our_names(name: str, header: Sequence[str], named: Mapping[str, str]) -> list[str]:
-    """Return a header in our names; ConfigError if a column that the user names is not there."""
-    ours_of = {plain_name(theirs): ours for ours, theirs in named.items()}
-    there = {plain_name(heading) for heading in header}
+def _in_our_names(name: str, header: Sequence[str], wanted: Sequence[str], named: Mapping[str, str]) -> list[str]:
+    """Return a header in our names; ConfigError if a wanted column that the user names is not there."""
+    named = {ours: named[ours] for ours in wanted if ours in named}
+    plain = [plain_name(heading) for heading in header]
+    ours_of = {plain_name(theirs): ours for ours, theirs in named.items() if plain_name(theirs) in plain}
     for ours, theirs in named.items():
         # Both files may have a dimension, and one of them another name for it.
-        if plain_name(theirs) not in there and ours != "dimension":
+        if ours not in ours_of.values() and not (ours == "dimension" and ("term" in wanted or ours in plain)):
             raise ConfigError(f"{name}: columns={ours}:{theirs}: no such column; {suggest(theirs, header)}")
     # A column that is called as one of ours is none of them if the user names another for it.
-    plain = map(plain_name, header)
-    return [ours_of.get(each, "" if each in named else heading) for each, heading in zip(plain, header, strict=True)]
+    taken = ours_of.values()
+    return [ours_of.get(each, "" if each in taken else heading) for each, heading in zip(plain, header, strict=True)]
 
 
 def _find_columns(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -59,6 +60,13 @@ def choice(**changes):
 def test_a_tokenizer_that_gives_no_tokens_is_named(found):
     with pytest.raises(ModelError, match=r"http://localhost/v1: (tokenize answers with no tokens|no answer after)"):
         tokens(found).tokenizer.encode("x")
+
+
+def test_a_server_renders_its_own_template_where_transformers_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    tokenizer = tokens({"tokens": [1, 2]}).tokenizer
+    monkeypatch.setattr(type(tokenizer.hf), "apply_chat_template", lambda *_, **__: "by the server")
+    assert tokenizer._applied([{"role": "user", "content": "x"}], {}) == "by the server"
 
 
 @pytest.mark.parametrize("found", [{}, {"prompt": 3}, {"prompt": None}])
