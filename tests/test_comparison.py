@@ -12,6 +12,7 @@ from runs import as_stored
 
 from audit.comparing.tables import COMPARISON_TABLES
 from audit.errors import ModelError
+from audit.report.summary import Summary
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED, RATINGS
@@ -309,8 +310,8 @@ def sweep(audit, monkeypatch):
         if not folder.exists():
             write_run(folder, variant=config.prompt.name, seed=config.seed)
         page = folder / "report.html"
-        gap = pd.DataFrame({"headline": [False]})
-        return Published(run_dir=folder, report=page, gap=gap, confidence=0.95, remarks=(), summary=None)
+        gap, first = pd.DataFrame({"headline": [False]}), Summary("", (), 0, (), "", "")
+        return Published(run_dir=folder, report=page, gap=gap, confidence=0.95, remarks=(), summary=first)
 
     monkeypatch.setattr("audit.tasks.pipeline.run_audit", run_audit)
     return lambda *overrides: audit("run", "-m", "reports_dir=reports", *overrides)

@@ -74,7 +74,7 @@ def test_a_beginning_makes_another_run_and_none_leaves_the_run_and_its_folder_as
         found = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", list(sys.argv))
-            words = ["model.path=x", "elicitation=expected", *more]
+            words = ["model.path=x", "elicitation=expected", "elicitation.ends=exact", *more]
             compose(words, lambda each: found.append(each.validated()))
         return make_plan(found[0])
 

@@ -24,12 +24,10 @@ def in_lines(first: Summary) -> dict[str, str]:
     """Return a first screen as lines for a terminal by their names; what it says of no number, they do not say."""
     answers: dict[tuple[str, str], list[str]] = {}
     for each in first.findings:
-        decided = each.kind != "absent"
-        number = f": {_plain(each.number)}{each.unit}" if each.number and decided else ""
-        spread = f" ({_plain(each.spread)})" if each.spread and decided else ""
-        answers.setdefault((each.title, f"{_plain(each.verdict)}{number}{spread}."), []).append(
-            _ASKED.get(each.tail, "")
-        )
+        shown = (f"{_plain(each.number)}{each.unit}" if each.number else "", _plain(each.spread))
+        number = "; ".join(filter(None, shown)) if each.kind != "absent" else ""
+        said = f"{_plain(each.verdict)}{f' ({number})' if number else ''}."
+        answers.setdefault((each.title, said), []).append(_ASKED.get(each.tail, ""))
     answer = [
         " ".join(filter(None, [f"{title}:", *(asked if len(asked) == 1 else ()), said]))
         for (title, said), asked in answers.items()

@@ -244,12 +244,12 @@ def test_the_terminal_says_the_same_words_with_the_number_and_the_next_step() ->
     page, _ = rendered(gets_less())
     first, _ = findings_of(page)
     said = in_lines(page.summary)["answer"].split("\n")[0]
-    assert said.startswith(f"identity: Does a group get less, whoever it speaks as? {first.verdict}: −")
+    assert said.startswith(f"identity: Does a group get less, whoever it speaks as? {first.verdict} (−")
     assert f"{first.value:.2f} points".replace("-", "−") in said
     assert "<" not in said.replace("p < ", "").replace(": < ", "")
     lines = in_lines(rendered(gets_less(), code="manipulation")[0].summary)
     assert lines["answer"] == f"identity: No verdict: {REASONS['manipulation']}."  # of both questions, without a number
-    assert lines["how sure"] == "Read with care: failed check of the ratings."
+    assert lines["how sure"].endswith(" Read with care: failed check of the ratings.")
     assert lines["next"].startswith("Change the prompt (prompt=)")
     assert lines["careful"].startswith(f"This does not show {NOT_FOLLOWED}")
 

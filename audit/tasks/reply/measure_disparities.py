@@ -22,7 +22,7 @@ from audit.report.effect_size import reach_in_sd
 from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
 from audit.report.verdicts import few
 from audit.tables.disparity import deciding_rows
-from audit.tables.formatting import brief, count, coverage, plural, points, printable
+from audit.tables.formatting import brief, count, coverage, plural, points
 from audit.tables.replies import ReplyStatus
 from stimuli.words import capital
 
@@ -200,10 +200,6 @@ def head_of_measure(title: str, unit: str) -> Markup:
 
 def _group(row: PlacedRow) -> Markup:
     return Markup("<bdi>{}</bdi>").format(brief(str(row["group"])))
-
-
-def _plain(words: Markup) -> str:
-    return printable(words.striptags())
 
 
 def _rank(each: MeasureAnswer) -> tuple[bool, float]:
