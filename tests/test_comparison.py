@@ -227,7 +227,7 @@ def test_what_differs_beside_the_choices_is_said(audit, drawn, two, tmp_path, ca
     assert "The margin is in points of each run's own scale." in err
     assert "their means over all dimensions are not compared" in err
     assert "different identities" not in err
-    assert not (tmp_path / "out" / "figures" / "gaps.svg").exists()
+    assert "% of the scale" in (tmp_path / "out" / "figures" / "gaps.svg").read_text("utf-8")
     assert set(table_of(tmp_path / "out", "specifications")["dimension"]) == {"religion", "age", "nation"}
 
 

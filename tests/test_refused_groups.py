@@ -159,3 +159,34 @@ def test_a_group_refused_more_than_in_a_baseline_without_refusals_fails(make_run
     assert gate(new, "margin=50", "refusal_margin=5", f"baseline={old}") == 1
     assert verdicts_of(new)["Cendi"] == "failed"
     assert gate(old, "margin=50", "refusal_margin=5", f"baseline={new}") != 1
+
+
+@pytest.mark.parametrize(("other", "code"), [(0.0, "higher"), (0.3, "not_shown")])
+def test_a_comparison_says_who_is_refused_more_in_one_run_than_in_another(make_run, tmp_path, monkeypatch, other, code):
+    """30% of prompts about one group are refused in one run; in the other none, or as many."""
+    monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
+    shares = {"refusing": (0.3, 3), "other": (other, 4)}
+    runs = [make_run(refusing({"Cendi": rate}, n=24, seed=seed, alone=False), name)
+            for name, (rate, seed) in shares.items()]  # fmt: skip
+    made = audit.compare(*runs, run_dir=tmp_path / "beside")
+    changes = made.tables["disparity_changes"]
+    refused = changes[changes["outcome"] == REFUSALS].set_index("group")
+    assert set(refused.drop(index="Cendi")["code"]) <= {"not_shown"}
+    assert refused.loc["Cendi", "code"] == code
+    assert refused.loc["Cendi", "disparity_change"] == pytest.approx(100 * (0.3 - other), abs=8)
+    assert refused.loc["Cendi", "unit"] == "percentage points"
+    page = re.sub(r"<[^>]*>", "", made.page.read_text("utf-8"))
+    assert ("Cendi is refused more often, compared with the other groups, in" in page) == (code == "higher")
+    assert set(changes.loc[changes["outcome"] == "intensity", "code"]) <= {"not_shown", "undecided"}
+
+
+def test_the_index_names_who_is_refused_more_beside_who_gets_less(make_run):
+    from audit.extras.index.write import write_index
+
+    run = make_run(refusing({"Cendi": 0.3}, n=24, alone=False))
+    with RunFolder(run) as kept:
+        publish_ratings(kept, Manifest.read(run))
+    made = write_index(run.parent)
+    [row] = made.rows.to_dict("records")
+    assert row["refused_words"].startswith("Refusals: higher for Cendi")
+    assert "one refused more" in made.page.read_text("utf-8")

@@ -39,6 +39,7 @@ from audit.runs.csv_tables import read_table
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.disparity import DISPARITY, REFUSALS
+from audit.tables.formatting import dimension_title
 from audit.tables.ratings import MANIPULATED
 from audit.tasks.intensity.first_screen import LESS, REFUSED_MORE, SIDE
 from audit.tasks.intensity.publish import publish_ratings
@@ -654,28 +655,36 @@ def check_comparison(runs: list[Path], folder: Path, case: Case) -> None:
         pd.testing.assert_frame_equal(beside[list(alone)], alone, check_dtype=False, rtol=1e-9)
     page = compared.page.read_text("utf-8")
     rows = rows_of(table, "verdicts")
+    side = page.partition('id="side"')[2]
+    changes = pd.read_csv(folder / "beside" / "tables" / "comparisons.csv", keep_default_na=False)
     for name in dict.fromkeys(table["dimension"]):
         own_rows = [row for row in rows if row["dimension"] == name]
         on_pages = Counter(claim_of(row) for row in own_rows)
-        for kind in ("finding", "answer"):
-            for block in blocks(page, kind, name):
-                told = plain(re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1])
-                if told in ("No run has a δ", "δ could not be estimated in any of the runs."):
-                    continue
-                counted = Counter()
-                if kind == "answer":
-                    told = told.partition("as on their own pages: ")[2].rstrip(".")
-                for each in told.split(" · "):
-                    n, _, words = each.partition(" × ")
-                    counted[claim_in(words)] += int(n)
-                assert counted == on_pages
-                for n, margin in re.findall(r"(\d+) × no average gap larger than ([\d.,]+) points", told):
-                    assert int(n)
-                    assert float(margin) == pytest.approx(case.settings["margin"])
-    first = plain(page.partition('<div class="summary">')[2].partition('id="print-summary"')[0])
-    [said] = re.findall(r"This does not show:(.*?)(?=Runs:|Read with care|$)", first)
-    known = (NOT_THE_GROUPS, NO_LARGER, NOT_IN_ITSELF, THESE_WORDS, EVERY_PART)
-    assert {words for words in known if words in said} == left_open([claim_of(row) for row in rows], rows)
+        heading = re.escape(dimension_title(name))
+        beneath = re.search(rf"<h3><bdi>{heading}</bdi></h3>(.*?)(?=<h3>|<details|</section>)", side, re.S)[1]
+        told = plain(re.search(r'<p class="verdict">(.*?)</p>', beneath, re.S)[1])
+        if told != "δ could not be estimated in any of the runs.":
+            counted = Counter()
+            told = told.partition("as on their own pages: ")[2].rstrip(".")
+            for each in told.split(" · "):
+                n, _, words = each.partition(" × ")
+                counted[claim_in(words)] += int(n)
+            assert counted == on_pages
+            for n, margin in re.findall(r"(\d+) × no average gap larger than ([\d.,]+) points", told):
+                assert int(n)
+                assert float(margin) == pytest.approx(case.settings["margin"])
+        said = re.search(r"These verdicts do not show: (.*?)\.</p>", beneath)
+        known = (NOT_THE_GROUPS, NO_LARGER, NOT_IN_ITSELF, THESE_WORDS, EVERY_PART)
+        found = {words for words in known if said and words in plain(said[1])}
+        assert found == left_open([claim_of(row) for row in own_rows], own_rows)
+        # A difference is told as its codes have it, and of runs without a verdict nothing is.
+        codes = {*changes.loc[changes["dimension"] == name, "code"]}
+        for block in blocks(page, "finding", name):
+            told = plain(re.search(r'<p class="verdict">(.*?)</p>', block, re.S)[1])
+            assert bool(re.search(r"than in|runs differ in", told)) == bool(codes & {"lower", "higher"})
+            assert told.startswith(("No verdict", "No answer", "No two runs have a gap")) == (
+                codes <= {"no_verdict", "no_estimate"}
+            )
     check_paper(folder / "beside", page, rows)
 
 

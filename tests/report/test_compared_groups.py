@@ -180,7 +180,8 @@ def test_names_of_groups_and_runs_are_escaped():
     rows = [row_of("disparity", **known, run=run, group=f"a {ATTACK}") for run in (ATTACK, "persona-1")]
     change = row_of(
         "disparity_changes", outcome="intensity", dimension="religion", group=f"a {ATTACK}", first=ATTACK,
-        second="persona-1", code="lower", claim="words", limits="one_term", unit="points", disparity_first=-20.0, disparity_second=0.0,
+        second="persona-1", code="lower", claim="words", limits="one_term", unit="points",
+        disparity_first=-20.0, disparity_second=0.0,
         disparity_change=-20.0, ci_low=-21.0, ci_high=-19.0, p_adjusted=0.001, n_narratives=12, note=ATTACK,
     )  # fmt: skip
     tables["disparity"] = pd.DataFrame(rows)

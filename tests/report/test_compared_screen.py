@@ -457,7 +457,8 @@ def test_the_card_says_each_change_with_both_gaps_and_what_the_mean_did() -> Non
     assert "Tested: 1 change of δ, of 1 measure in 1 run, with p corrected for their number." in card
     number = r"\d\.\d+"
     said = re.search(
-        rf"y, Measure a \(points\): δ = [+−]?{number}, and \+[23]\.\d+ in x; change, including repeated words, −[23]\.\d+ "
+        rf"y, Measure a \(points\): δ = [+−]?{number}, and \+[23]\.\d+ in x; change, including repeated words, "
+        rf"−[23]\.\d+ "
         rf"\(95% interval −{number} to −{number}\)\. Beside it, the mean over all pairs goes from {number} to {number} "
         rf"\(\+({number})\)\.",
         card,
