@@ -18,6 +18,7 @@ from audit.configuration.schema import AuditConfig, load_statistics
 from audit.engines.answered import FileAnswers, answered_model, read_answers_file
 from audit.errors import ConfigError, StoreError
 from audit.runs.manifest import Manifest
+from audit.runs.outside import COLUMNS as COLUMNS  # commands read their options by it
 from audit.runs.outside import code_text, describe_outside, read_outside
 from audit.runs.planned import Planned
 from audit.runs.provenance import check_same_run, computed_by, first_setting_difference, now

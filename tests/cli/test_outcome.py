@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from audit.cli.outcome import next_command
 from audit.report.verdicts import STEPS
 from audit.runs.manifest import Manifest
+from audit.tasks.outcome import next_command
 
 RUN = "python -m audit run model=planted run_dir=here"
 MORE = "To decide, run again with at least 1,230 narratives (this run has 60)."

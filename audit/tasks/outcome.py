@@ -6,28 +6,25 @@ import math
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from audit.cli.terminal.printing import command_line, tell
+from audit.report.terminal import NEXT, in_lines
+from audit.report.verdicts import STEPS
+from audit.runs.manifest import Manifest
+from audit.tables.formatting import plural
+from audit.tasks.base import Published
 
-if TYPE_CHECKING:
-    from audit.runs.manifest import Manifest
-    from audit.tasks.base import Published
-
+_PROGRAM: Final = ("python", "-m", "audit")
 _MARGIN: Final = 0.02  # of the scale: the margin of a command that needs one
 _OPENS: Final = {"darwin": "open", "win32": "start"}  # what opens a file; xdg-open elsewhere
 _AGAIN: Final = re.compile(r"\bagain with (?:more|at least ([\d,]+)) narratives")
 _OPTION: Final = re.compile(r"\(([a-z_]+(?:\.[a-z_]+)+|[a-z_]+(?==))")
 
 
-def show_outcome(outcome: Published) -> None:
-    """Print what was found in a run, what to do next, and where its report is."""
-    from audit.report.terminal import NEXT, in_lines
-    from audit.report.verdicts import STEPS
-    from audit.runs.manifest import Manifest
-    from audit.tables.formatting import plural
-
+def outcome_lines(outcome: Published) -> Iterator[str]:
+    """Yield what was found in a run, what to do next, and where its report is."""
     lines, manifest = in_lines(outcome.summary), Manifest.read(outcome.run_dir)
     if manifest.status == "running":
         lines[NEXT] = STEPS["finish"]
@@ -37,21 +34,19 @@ def show_outcome(outcome: Published) -> None:
         lines[NEXT] += f"\n{command}"
     for name, words in lines.items():
         for place, line in enumerate(words.split("\n")):
-            tell(f"{'' if place else f'{name}:':<10}{line}")
+            yield f"{'' if place else f'{name}:':<10}{line}"
     notes = plural(len(outcome.remarks), "note")
     opens = shlex.join([_OPENS.get(sys.platform, "xdg-open"), str(outcome.report)])
-    tell(f"{'report:':<10}{outcome.report} (all numbers, tables and {notes}; to see it: {opens})")
+    yield f"{'report:':<10}{outcome.report} (all numbers, tables and {notes}; to see it: {opens})"
 
 
 def next_command(step: str, manifest: Manifest, run_dir: Path) -> str:
     """Return a command that does what a step says, or one that explains the option it names; empty without either."""
-    from audit.report.verdicts import STEPS
-
     length = manifest.scale.high - manifest.scale.low
     if step == STEPS["finish"]:
         return manifest.command
     if not math.isnan(length) and "statistics.margin=" in step:
-        return command_line("report", str(run_dir), f"statistics.margin={_MARGIN * length:g}")
+        return _command("report", str(run_dir), f"statistics.margin={_MARGIN * length:g}")
     if again := _AGAIN.search(step):
         n_emotions = max(1, len(manifest.stimuli.emotions))
         wanted = math.ceil(int(again[1].replace(",", "")) / n_emotions) if again[1] else "all"
@@ -60,15 +55,19 @@ def next_command(step: str, manifest: Manifest, run_dir: Path) -> str:
     if "(prompt=)" in step:
         return _again(manifest, "prompt", "origin" if manifest.prompt.variant == "persona-1" else "persona-1")
     if not math.isnan(length) and step == STEPS["nothing"]:
-        return command_line("gate", str(run_dir), f"margin={_MARGIN * length:g}")
+        return _command("gate", str(run_dir), f"margin={_MARGIN * length:g}")
     option = _OPTION.search(step)
-    return command_line("options", option[1]) if option else ""
+    return _command("options", option[1]) if option else ""
 
 
 def _again(manifest: Manifest, option: str, value: object) -> str:
     """Return a run's command with an option set, for a folder of its own; empty if no single run was asked for."""
     asked = shlex.split(manifest.command)
-    if asked[:4] != ["python", "-m", "audit", "run"] or {"-m", "--multirun"} & set(asked[4:]):
+    if asked[:4] != [*_PROGRAM, "run"] or {"-m", "--multirun"} & set(asked[4:]):
         return ""
     kept = [word for word in asked[4:] if word.partition("=")[0].lstrip("+") not in ("run_dir", option)]
-    return command_line("run", *kept, f"{option}={value}")
+    return _command("run", *kept, f"{option}={value}")
+
+
+def _command(*words: str) -> str:
+    return shlex.join([*_PROGRAM, *words])
