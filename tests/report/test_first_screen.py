@@ -161,7 +161,9 @@ def test_nothing_is_ruled_out_under_a_banner_that_denies_it(case: str) -> None:
     assert "Read with care" in screen
     assert "Undecided against 4.00 points: " in screen
     for claim in ("ruled out", "No average gap", "No gap larger than 4", "smaller than"):
-        assert claim not in screen + beneath.partition("Each verdict uses one estimate")[0].partition("How δ is judged")[0]
+        assert (
+            claim not in screen + beneath.partition("Each verdict uses one estimate")[0].partition("How δ is judged")[0]
+        )
 
 
 def test_a_gap_hidden_by_refusals_is_not_acquitted_and_the_refusals_have_a_card() -> None:
