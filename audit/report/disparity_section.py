@@ -57,7 +57,7 @@ def disparity_section(
     invented: Sequence[PlacedRow] = (),
     title: str = "",
     anchor: str = "",
-    look: str = "part",
+    look: str = "heading",
 ) -> Section | None:
     """Make the section of one dimension, variant and outcome; None if its groups were not compared.
 

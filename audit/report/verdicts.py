@@ -162,8 +162,9 @@ def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Ma
     what, echo = _ruled_out(row)
     if code == "within":
         margin = show(row, "margin", unsigned)
-        return Markup("{} less than {} points higher or lower than others on average{}{}.").format(
-            rates, margin, what, echo
+        beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
+        return Markup("{} less than {} points higher or lower than others on average{}{}{}.").format(
+            rates, margin, what, echo, _in_a_part(beyond, not_shown)
         )
     if code == "undecided":
         return Markup("{} is not shown to favour either side when it speaks as one group.").format(start)

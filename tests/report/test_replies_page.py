@@ -348,9 +348,9 @@ def test_the_first_screen_answers(chromium, page):
     from browser import opened
 
     with opened(chromium, page) as shown:
-        ends = shown.locator(".asked, .finding > *, .summary .line").evaluate_all(
+        ends = shown.locator(".asked, .headline, .finding > *, .scale, .summary .next").evaluate_all(
             "(all) => all.map((each) => each.getBoundingClientRect().bottom)"
         )
-        # Who was asked; name and verdict of each of three; how they vary, what not to conclude, what to read with care.
-        assert len(ends) >= 1 + 3 * 2 + 2
+        # Who was asked; the answer; name and verdict of each of three; the axis and what next.
+        assert len(ends) >= 2 + 3 * 2 + 2
         assert max(ends) <= 900

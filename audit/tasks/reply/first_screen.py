@@ -201,7 +201,7 @@ def _headline(written: Sequence[Replied], *, whose: bool) -> Markup:
     counts = [
         (sum(len(each.verdict.found) for each in written) if whose else 0,
          sum(each.verdict.n_tested for each in written) if whose else 0,
-         "between the model's replies to its own group and to others"),
+         "between the model's own group and others"),
         (sum(len(each.found) for each in answered), sum(each.n_tested for each in answered), "between groups"),
     ]  # fmt: skip
     one = "measure" if len(written) == 1 else "test"

@@ -39,7 +39,6 @@ def group_section(
         section("The answer of each measure", _of_measures(own, found), look="folded"),
         section("Measure by measure", *_each_measure(own, found, invented, room=room), look="folded"),
         anchor=anchor,
-        look="part",
     )  # fmt: skip
 
 
