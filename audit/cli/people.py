@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from audit.cli.outcome import show_outcome
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import (
     Option,
@@ -18,7 +19,7 @@ from audit.cli.terminal.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.terminal.printing import command_line, note, percent, print_table, show_outcome, tell
+from audit.cli.terminal.printing import command_line, note, percent, print_table, tell
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, count, coverage, dimension_title
 

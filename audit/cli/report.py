@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from audit.cli.outcome import show_outcome
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import (
     Option,
@@ -20,7 +21,7 @@ from audit.cli.terminal.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.terminal.printing import command_line, note, print_table, say, show_outcome, tell
+from audit.cli.terminal.printing import command_line, note, print_table, say, tell
 from audit.errors import ConfigError
 from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points
 from stimuli.errors import suggest

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from audit.cli.outcome import show_outcome
 from audit.cli.terminal.base import FAILED, Command, try_step
 from audit.cli.terminal.jobs import JobOutcome, each_job, overrides_help
-from audit.cli.terminal.printing import command_line, note, say, show_outcome, tell
+from audit.cli.terminal.printing import command_line, note, say, tell
 
 if TYPE_CHECKING:
     from audit.configuration.composition import Composed

@@ -7,12 +7,9 @@ import io
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from audit.tables.formatting import fixed, printable
-
-if TYPE_CHECKING:
-    from audit.tasks.base import Published
 
 PROGRAM: Final = ("python", "-m", "audit")
 WIDTH: Final = 118  # characters in a line of help
@@ -47,14 +44,6 @@ def _in_other_letters(error: UnicodeError) -> tuple[str, int]:
 def command_line(*words: str) -> str:
     """Write a command as the user may type it again."""
     return shlex.join([*PROGRAM, *words])
-
-
-def show_outcome(outcome: Published) -> None:
-    """Print what was found in a run, what to do next, and where its report is."""
-    from audit.tasks.outcome import outcome_lines
-
-    for line in outcome_lines(outcome):
-        tell(line)
 
 
 def say(line: str) -> None:
