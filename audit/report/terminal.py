@@ -35,13 +35,13 @@ def in_lines(first: Summary) -> dict[str, str]:
     lines = {name: _plain(words) for name, words in first.lines}
     check = [f"{name} {lines[name][:1].lower()}{lines[name][1:]}" for name in ("Check", "Not checked") if name in lines]
     care = [f"Read with care: {lines['Read with care']}"] if "Read with care" in lines else []
-    said = {
+    named = {
         "answer": "\n".join([*(answer or ["Nothing was measured."]), *filter(None, [first.left_out])]),
         "how sure": " ".join(filter(None, [*check, lines.get("How sure", ""), *care])),
         "careful": f"This does not show {lines['This does not show']}" if "This does not show" in lines else "",
         NEXT: lines.get("What next", ""),
     }
-    return {name: words for name, words in said.items() if words}
+    return {name: words for name, words in named.items() if words}
 
 
 def _plain(words: str) -> str:

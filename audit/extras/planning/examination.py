@@ -241,7 +241,7 @@ def _template(config: AuditConfig, chosen: str) -> tuple[list[str], str]:
         files = resolve_model(config.model)
     except AuditError:  # a fault that _choice reports
         return [], ""
-    hush()
+    hush(f"model.path={config.model.path}")
     try:
         found = [f"- {line}" for line in ChatTokenizer.of(config.model, config.engine, files.folder).describe()]
         return ["", "## Chat template", "", *found], ""
