@@ -149,6 +149,7 @@ def test_no_text_however_long_makes_the_page_scroll_sideways_or_grow_without_bou
 def test_each_download_is_its_table_with_no_formula_left(chromium, pages, name):
     tables = pages[name].parent / "tables"
     with opened(chromium, pages[name]) as page:
+        open_all(page)
         saved = {button.inner_text(): save(page, button) for button in page.locator("[data-download]").all()}
     assert {"gap.csv", "cells.csv", "families.csv"} <= set(saved)
     dictionary = pd.read_csv(tables / "dictionary.csv")
