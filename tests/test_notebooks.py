@@ -233,7 +233,7 @@ def test_the_first_look_shows_the_headlines_of_gap_csv_and_finds_delta_by_hand(r
     headline = example_gap().query("headline and scope == 'narratives'").set_index("dimension")
     assert set(headline.index) == {"religion"}
     for row in headline.to_dict("records"):
-        found = " ".join(points(row[name]) for name in ("delta", "ci_low", "ci_high"))
+        found = " ".join(f"{row[name]:+.2f}".replace("-", MINUS) for name in ("delta", "ci_low", "ci_high"))
         assert f"religion narratives {found} {row['p']:.1g} {row['n_narratives']} {row['n_answers']}" in text
     controls = read_table(EXAMPLE / "tables" / "controls.csv", CONTROLS).set_index("control")
     by_hand = points(controls.loc["all_terms", "delta"])
@@ -309,10 +309,11 @@ def decimals_shown(table):
 def test_the_refit_shows_what_r_finds_or_how_to_get_r(run):
     text = text_of(run("refit_in_r"))
     ours = read_table(EXAMPLE / "tables" / "controls.csv", CONTROLS).set_index("control").loc["all_terms"]
-    assert f"this package +{ours['delta']:.6f} {ours['se']:.6f} 11.0" in text
+    delta = f"{ours['delta']:+.6f}".replace("-", MINUS)
+    assert f"this package {delta} {ours['se']:.6f} 11.0" in text
     if r_is_there():
-        assert f"within narratives +{ours['delta']:.6f} {ours['se']:.6f} 11.0" in text
-        assert f"lme4 +{ours['delta']:.6f}" in text
+        assert f"within narratives {delta} {ours['se']:.6f} 11.0" in text
+        assert f"lme4 {delta}" in text
     else:
         assert "Rscript with lmerTest is not on this machine" in text
 

@@ -139,7 +139,9 @@ def _from_plan(earlier: Mapping[str, Any], plan: Planned) -> Iterator[Difference
     absent = {"task": None, "strategy": None, "special_tokens": None, "thinking": None}
     now = plan.identity()
     if now["elicitation"] is not None:
-        now["elicitation"] = {**dict.fromkeys(_NEW_TO_ELICITATION), **now["elicitation"]}
+        now["elicitation"] = now["elicitation"] | {
+            key: None for key in _NEW_TO_ELICITATION if key not in now["elicitation"]
+        }
         if "ends" not in (earlier.get("elicitation") or {}):  # begun the exact way, it goes on so
             del now["elicitation"]["ends"]
     now["model"] = {"chat_template": None, **now["model"]}

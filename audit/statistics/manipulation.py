@@ -146,6 +146,8 @@ def _adjusted(found: GapEstimate, leaning: FloatArray, *, confidence: float) -> 
     spread = float(centred @ centred)
     if not spread:
         return without_interval(found, ONE_KIND), alike
+    if found.not_estimable:  # all differ alike
+        return found, alike
     weights = alike - centred * leaning.mean() / spread
     values = found.by_narrative
     preference = float(centred @ values) / spread

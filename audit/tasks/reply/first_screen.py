@@ -47,7 +47,7 @@ from audit.tasks.reply.measure_disparities import Measures, combined_disparity
 from audit.tasks.task_words import TaskWords
 from stimuli.words import capital
 
-_DRAWN: Final = 6  # measures that the picture has room for
+_DRAWN: Final = 3  # measures that the picture has room for
 _SHOWN_GAPS: Final = 5  # most gaps named in an answer; the table has the others
 _FREE: Final = "echo_free"
 _CLAIMS: Final = {
