@@ -269,7 +269,7 @@ def test_what_is_no_answer_is_missing_and_told(there, audit, capsys):
     said = capsys.readouterr().err
     assert f"answers to {len(own) - 4:,} of {len(own):,} prompts; 1 without a line; 3 with a line that has no" in said
     assert "1 with a repeated line" in said
-    assert f"4 prompts of {len(own):,} have no answer" in said
+    assert f"4 prompts of {len(own):,} have no answer" in Path("run/report.html").read_text(encoding="utf-8")
     ratings = pd.read_parquet("run/ratings.parquet")
     assert ratings["status"].astype(str).tolist()[:5] == ["failed"] * 4 + ["refused"]
     assert ratings["intensity"].isna().sum() == 5

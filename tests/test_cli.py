@@ -105,7 +105,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
     [
         (
             "xyz",
-            "'xyz' is not a command; there are: completion, consolidate, doctor, export, gate, index, init, ",
+            "'xyz' is not a command; there are: cache, completion, consolidate, doctor, export, gate, index, init, ",
         ),
         ("reprot x", "'reprot' is not a command; did you mean 'report'?"),
         ("report", "needs one run folder, got none; see python -m audit report --help"),
