@@ -100,8 +100,11 @@ def delta_answer(
     title = dimension_title(dimension)
 
     def told(row: PlacedRow) -> Markup:
-        return Markup("The gap{} is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>").format(
-            CLAIMS[str(row["claim"])], row["code"], *_runs(row, DELTAS)
+        first, second = (row.number(name) for name in (DELTAS.of_first, DELTAS.of_second))
+        # Of gaps towards the out-group the lower one is the larger.
+        where = "" if max(first, second) >= 0 else ", farther from 0" if row["code"] == "lower" else ", nearer to 0"
+        return Markup("The gap{} is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>{}").format(
+            CLAIMS[str(row["claim"])], row["code"], *_runs(row, DELTAS), where
         )
 
     return _answer(

@@ -170,9 +170,11 @@ def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Ma
         return Markup("{} is not shown to favour either side when it speaks as one group.").format(start)
     claim = {"groups": "", "pairs": ", in these words", "uncontrolled": ", which repeated words alone could cause"}
     size = show(row, "delta", lambda value: unsigned(abs(value)))
-    return Markup("{} {} points {} than others on average{}{}{}.").format(
-        rates, size, "higher" if row.number("direction") > 0 else "lower", claim[str(row["claim"])],
-        ", more than for invented groups" if row["control"] == "placebo" else "",
+    side, beyond = "higher" if row.number("direction") > 0 else "lower", row["control"] == "placebo"
+    return Markup("{}{} {} than others on average{}{}{}.").format(
+        rates, "" if beyond else Markup(" {} points").format(size), side, claim[str(row["claim"])],
+        # What exceeds the gap of invented groups is not the whole difference.
+        Markup(", by {} points more than for invented groups").format(size) if beyond else "",
         "; not shown for other wordings" if row["of_these_wordings"] else "",
     )  # fmt: skip
 

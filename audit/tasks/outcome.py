@@ -42,20 +42,23 @@ def outcome_lines(outcome: Published) -> Iterator[str]:
 
 def next_command(step: str, manifest: Manifest, run_dir: Path) -> str:
     """Return a command that does what a step says, or one that explains the option it names; empty without either."""
-    length = manifest.scale.high - manifest.scale.low
+    length, set_margin = manifest.scale.high - manifest.scale.low, manifest.statistics.margin
     if step == STEPS["finish"]:
         return manifest.command
     if not math.isnan(length) and "statistics.margin=" in step:
         return _command("report", str(run_dir), f"statistics.margin={_MARGIN * length:g}")
     if again := _AGAIN.search(step):
-        n_emotions = max(1, len(manifest.stimuli.emotions))
-        wanted = math.ceil(int(again[1].replace(",", "")) / n_emotions) if again[1] else "all"
-        if own := _again(manifest, "stimuli.situations_per_emotion", wanted):
+        n_emotions, there = max(1, len(manifest.stimuli.emotions)), manifest.stimuli.n_available or math.inf
+        needed = int(again[1].replace(",", "")) if again[1] else 0
+        if needed > there or manifest.stimuli.n_narratives == there:
+            return ""  # of this source no command asks so many
+        wanted = math.ceil(needed / n_emotions)
+        if own := _again(manifest, "stimuli.situations_per_emotion", wanted or "all"):
             return own
     if "(prompt=)" in step:
         return _again(manifest, "prompt", "origin" if manifest.prompt.variant == "persona-1" else "persona-1")
     if not math.isnan(length) and step == STEPS["nothing"]:
-        return _command("gate", str(run_dir), f"margin={_MARGIN * length:g}")
+        return _command("gate", str(run_dir), f"margin={_MARGIN * length if set_margin is None else set_margin:g}")
     option = _OPTION.search(step)
     return _command("options", option[1]) if option else ""
 
@@ -65,8 +68,11 @@ def _again(manifest: Manifest, option: str, value: object) -> str:
     asked = shlex.split(manifest.command)
     if asked[:4] != [*_PROGRAM, "run"] or {"-m", "--multirun"} & set(asked[4:]):
         return ""
-    kept = [word for word in asked[4:] if word.partition("=")[0].lstrip("+") not in ("run_dir", option)]
-    return _command("run", *kept, f"{option}={value}")
+    given = {option: f"{value}"}
+    if (margin := manifest.statistics.margin) is not None:  # a later report may have set it
+        given["statistics.margin"] = f"{margin:g}"
+    kept = [word for word in asked[4:] if word.partition("=")[0].lstrip("+") not in ("run_dir", *given)]
+    return _command("run", *kept, *map("=".join, given.items()))
 
 
 def _command(*words: str) -> str:

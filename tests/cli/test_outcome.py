@@ -13,12 +13,12 @@ RUN = "python -m audit run model=planted run_dir=here"
 MORE = "To decide, run again with at least 1,230 narratives (this run has 60)."
 
 
-def after(step, own=RUN, *, variant="origin", high=100.0):
+def after(step, own=RUN, *, variant="origin", high=100.0, margin=None, **counts):
     """Return the command after a run, given its own command and the step."""
     content = {"command": own, "prompt": {"variant": variant}, "scale": {"low": 0.0, "high": high}}
-    manifest = Manifest.of(
-        {**content, "stimuli": {"emotions": [f"emotion {n}" for n in range(12)]}, "status": "complete"}
-    )
+    stimuli = {"emotions": [f"emotion {n}" for n in range(12)], **counts}
+    config = {"statistics": {"margin": margin}}
+    manifest = Manifest.of({**content, "stimuli": stimuli, "config": config, "status": "complete"})
     return next_command(step, manifest, Path("RUN"))
 
 
@@ -57,3 +57,16 @@ def test_what_no_single_run_asked_is_not_asked_again(own):
 def test_a_persona_s_run_goes_back_to_the_plain_prompt_and_a_margin_is_on_the_scale():
     assert after(STEPS["other_model"], variant="persona-1").endswith(" prompt=origin")
     assert after(STEPS["margin"], high=10.0).endswith(" statistics.margin=0.2")
+
+
+def test_a_command_keeps_the_margin_that_a_later_report_set():
+    again = after(MORE, margin=20.0)
+    assert shlex.split(again)[4:] == ["model=planted", "stimuli.situations_per_emotion=103", "statistics.margin=20"]
+    assert after(STEPS["nothing"], margin=20.0) == "python -m audit gate RUN margin=20"
+
+
+def test_no_command_asks_more_narratives_than_there_are():
+    assert after(MORE, n_narratives=60, n_available=1229) == ""
+    assert after(MORE, n_narratives=60, n_available=1230) != ""
+    assert after(STEPS["more_narratives"], n_narratives=408, n_available=408) == ""
+    assert after(STEPS["margin"], n_narratives=408, n_available=408) != ""

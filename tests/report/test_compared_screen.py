@@ -179,6 +179,14 @@ def test_the_other_way_round_the_gap_is_lower() -> None:
     assert "The gap between groups is lower in less than in up −" in screen_of(runs)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "where"), [(-6.0, -2.0, ", farther from 0"), (-2.0, -6.0, ", nearer to 0"), (6.0, 2.0, "")]
+)
+def test_of_two_gaps_towards_the_out_group_the_lower_one_is_not_left_to_look_smaller(first, second, where) -> None:
+    screen = screen_of({"first": measured(first), "second": measured(second, seed=1)})
+    assert [each for each in (", farther from 0", ", nearer to 0") if each in screen] == [*filter(None, [where])]
+
+
 def test_two_runs_with_the_same_gap_are_not_called_alike() -> None:
     runs = {"a": measured(6.0), "b": measured(6.0, seed=3)}
     [row] = changes_in(runs).values()

@@ -8,11 +8,12 @@ from itertools import pairwise
 
 import pytest
 from markupsafe import Markup
-from planted import CASES
+from planted import CASES, Planted, grouped, ratings_of
 from test_first_screen import analysis_of
 
 from audit.report.glance import Axis, Mark, axis_of
 from audit.report.glossary import TERMS, explained, glossary, words
+from audit.statistics.controls import Repetition
 from audit.tasks.intensity.page import render_report
 
 
@@ -96,3 +97,16 @@ def test_a_term_is_marked_once_and_never_in_a_name_that_anybody_may_have_chosen(
     assert '<bdi>the margin of</bdi> a <dfn tabindex="0" aria-describedby="term-margin">margin</dfn> of 2' in made
     assert 'id="term-margin"' in made
     assert explained("<p>a margin of 2</p>") == "<p>a margin of 2</p>"  # a page without the glossary
+
+
+@pytest.mark.parametrize(("margin", "size"), [(None, ""), (30.0, "smaller"), (0.5, "beyond")])
+def test_a_gap_that_is_found_is_filled_however_small(margin: float | None, size: str) -> None:
+    six = {f"a {word} {k}": f"group {k}" for k in range(6) for word in ("first", "second")}
+    planted = Planted(
+        ratings_of(six, n=60, gap=lambda *_: 1.5), grouped(six), {} if margin is None else {"margin": margin}
+    )
+    manifest, analysis = analysis_of(planted, repetition=Repetition({"identity": {term: term for term in six}}))
+    [verdict] = analysis.tables["verdicts"].to_dict("records")
+    assert (verdict["code"], verdict["size"]) == ("gap", size)
+    page = render_report(manifest=manifest, tables=analysis.tables, figures={}, remarks=analysis.remarks)
+    assert re.findall(r'<tr class="found"><th scope="row"><bdi>([^<]*)', page) == ["own vs. others"]

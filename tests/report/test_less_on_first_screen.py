@@ -67,7 +67,9 @@ def rendered(
     analysis = decided(analysis, margin=planted.settings.get("margin"), remarks=remarks)
     tables = {name: table for name, table in analysis.tables.items() if not (old and name == "disparity")}
     page = render_report(manifest=manifest, tables=tables, figures={}, remarks=[*analysis.remarks, *remarks])
-    return claims_of(page), analysis
+    claims = RunPage(claims_of(page))
+    claims.summary = page.summary
+    return claims, analysis
 
 
 def findings_of(page: str) -> list[Finding]:

@@ -131,7 +131,8 @@ class Rated:
 
     def _marks(self) -> tuple[Mark, ...]:
         """Return what the picture shows of δ: the deciding estimate, and invented groups."""
-        decided, found = self.answer.decided, self.answer.verdict.kind == "gap"
+        decided, verdict = self.answer.decided, self._own.row("verdicts")
+        found = verdict is not None and verdict["code"] == "gap"  # one smaller than the margin is found, too
         invented = self._own.row("controls", control="placebo")
         return marks(
             None if decided is None else mark(decided, "delta", "own vs. others", found=found),

@@ -61,6 +61,7 @@ _OPEN: Final = frozenset({"absent", "undecided"})
 _FOUND: Final = ("gap", "within")
 _GROUPS: Final = 6  # groups that the picture has room for
 _FEW_GROUPS: Final = 2  # the same beside several dimensions
+_NONE_LOWER: Final = Markup("No group is shown to be rated lower or higher than the others.")
 _NAMED: Final = 1  # dimensions whose variation the first screen describes: a phone has room for one
 
 
@@ -132,19 +133,26 @@ def _headline(told: Sequence[FirstScreenGap]) -> Markup:
     single = [each for each in told if not each.of_all]
     if len(single) < 2:
         return Markup(" ").join(_answers(single[0])) if single else Markup("")
+    answers = [list(_answers(each)) for each in single]
+    if all(each.answer.verdict.kind == "absent" for each in single if each.of_delta) and all(
+        each.less is None or each.less.kind == "absent" for each in single
+    ):  # that nothing is shown would read as if it had been looked for
+        same = all(each == answers[0] for each in answers)
+        return Markup(" ").join(answers[0]) if same else _where(single[0], Markup(" ").join(answers[0]))
     found = [each for each in single if each.of_delta and each.answer.verdict.kind in _FOUND]
     sides = [_where(each, each.answer.plain) for each in found[:_NAMED]]
-    sides += [Markup("The same is said of {} more below.").format(plural(len(found) - _NAMED, "dimension"))] if len(
-        found
-    ) > _NAMED else []  # fmt: skip
+    if rest := len(found) - _NAMED if found else 0:  # not "the same": the other gap may be of the other side
+        sides += [Markup("A gap is found in {}, see below.").format(plural(rest, "other dimension"))]
     if not found and any(each.of_delta for each in single):
         sides = [Markup("In none of {} dimensions is the model shown to rate its own group higher or lower.").format(
             count(len(single))
         )]  # fmt: skip
     lower = [each for each in single if each.less is not None and each.less.found]
     less = [_where(each, each.less.words + ".") for each in lower[:_NAMED] if each.less is not None]
+    if rest := len(lower) - _NAMED if lower else 0:
+        less += [Markup("Groups are rated lower or higher in {}, see below.").format(plural(rest, "other dimension"))]
     if not lower and any(each.less is not None for each in single):
-        less = [Markup("No group is shown to be rated lower or higher than the others.")]
+        less = [_NONE_LOWER]
     return Markup(" ").join([*sides, *less])
 
 
@@ -157,7 +165,8 @@ def _answers(told: FirstScreenGap) -> Iterator[Markup]:
     kind, less = told.answer.verdict.kind, told.less
     said = [(kind not in _FOUND, told.answer.plain)] if told.of_delta else []
     if less is not None and not (said and less.kind == kind == "absent"):
-        said.append((not less.found, less.words + "."))
+        # "Undecided" beside an answer to another question does not say what is.
+        said.append((not less.found, _NONE_LOWER if less.kind == "undecided" else less.words + "."))
     yield from (words for _, words in sorted(said, key=lambda each: each[0]))
 
 
