@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from forked import TIMEOUT, started
+from planted import claims_of
 
 from audit import open_run
 from audit.extras.exchange.groups import NO_GAP
@@ -85,7 +86,9 @@ def asked(tmp_path_factory, audit_in):
 
 
 def text_of_page(run) -> str:
-    page = re.sub(r"<(script|style)\b.*?</\1>", "", (run / "report.html").read_text("utf-8"), flags=re.DOTALL)
+    page = re.sub(
+        r"<(script|style)\b.*?</\1>", "", claims_of((run / "report.html").read_text("utf-8")), flags=re.DOTALL
+    )
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 

@@ -295,8 +295,8 @@ def test_the_index_keeps_runs_in_two_languages_apart_and_says_why(compared, tmp_
         shutil.copytree(compared.parent / name, tmp_path / name)
     write_index(tmp_path)
     page = (tmp_path / "index.html").read_text("utf-8")
-    assert "<dt>Language</dt><dd><bdi>German</bdi></dd>" in page
-    assert "<bdi>English</bdi>" not in page
+    assert "Language: <bdi>German</bdi>" in page
+    assert "Language: <bdi>English</bdi>" not in page
     assert len(re.findall(r"Cannot be compared with group \d \(.*language of the prompts", page)) == 2
 
 

@@ -227,23 +227,20 @@ def test_changes_are_counted_by_their_corrected_p_and_the_undecided_are_not_call
     table = table_of(tmp_path / "out", "strategies").set_index("strategy")
     found = table["delta_change"].where(table["p_adjusted"] < 0.05)
     assert (found["less"] < 0, found["more"] > 0, pd.isna(found["same"])) == (True, True, True)
-    text = words_of(tmp_path / "out" / "comparison.html")
-    assert text.count("1 lower · 1 higher · 1 undecided") == 2  # on the first screen, and beneath the figure
-    assert "religion: 3 strategies tested in these pairs of words 1 lower" in text
-    assert re.search(r"Lower: less −[34]\.\d\d\. Higher: more \+[23]\.\d\d \(p corrected for 3 tests\)", text)
-    assert "Undecided is not unchanged." in text
-    assert "that an undecided strategy changes nothing" in text.partition("Print this summary")[0]
+    assert table["code"].reindex(["less", "more", "same"]).tolist() == ["lower", "higher", "not_shown"]
+    screen = words_of(tmp_path / "out" / "comparison.html").partition("Print this summary")[0]
+    assert re.search(r"lower under less \(−[34]\.\d\d\) and higher under more \(\+[23]\.\d\d\), in points", screen)
+    assert "Not shown to change it: same." in screen
+    assert "that runs are alike where no difference is shown" in screen
 
 
 def test_where_every_strategy_is_found_to_change_delta_nothing_is_said_of_undecided_ones(audit, two, tmp_path):
     assert audit("report", *two, "run_dir=out") == 0
     screen = words_of(tmp_path / "out" / "comparison.html").partition("Print this summary")[0]
-    assert "1 lower · 0 higher · 0 undecided" in screen
-    assert "undecided strategy" not in screen
-    assert re.search(
-        r"How it varies: ecn \(religion\): δ lower by [34]\.\d\d points in these pairs of words, p &lt; \.001", screen
-    )
-    assert "they differ in what leads the model before the question" in screen
+    table = table_of(tmp_path / "out", "strategies").set_index("strategy")
+    assert table.loc["ecn", ["code", "claim"]].tolist() == ["lower", "uncontrolled"]
+    assert re.search(r"lower under ecn than without −[34]\.\d\d points .* corrected p &lt; \.001", screen)
+    assert "Not shown to change it" not in screen
 
 
 def test_the_page_says_it_with_care_and_its_numbers_are_the_table_s(audit, drawn, two, tmp_path):

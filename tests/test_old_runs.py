@@ -111,16 +111,21 @@ def assert_same_tables(made, expected):
         for column in set(theirs) & set(former):
             pd.testing.assert_series_equal(ours[column], ours[former[column]], check_names=False)
         for column in theirs:
-            if (name, column) == ("manipulation.csv", "passed"):  # held against 0 then, and against 1 point of 100 now
-                passed = np.where(theirs["ci_low"] > 1, 1.0, np.where(theirs["ci_high"] < 1, 0.0, np.nan))
+            if (name, column) == ("manipulation.csv", "passed"):  # compared with 0 then, and with 1 point of 100 now
+                passed = np.where(ours["ci_low"] > 1, 1.0, np.where(ours["ci_high"] < 1, 0.0, np.nan))
                 np.testing.assert_array_equal(ours["passed"].astype(float), passed)
+            elif name == "manipulation.csv" and column in OF_RESPONSE:  # with a preference for pleasant words then
+                assert ours[column].notna().equals(theirs[column].notna())
             elif (name, column) == ("comparisons.csv", "note"):  # which run has no verdict was not said then
-                assert ours[column].str.contains("No verdict: ").all()
+                assert set(ours["code"]) == {"no_verdict"}
             elif pd.api.types.is_float_dtype(theirs[column]):
                 np.testing.assert_allclose(ours[column], theirs[column], rtol=1e-7, atol=1e-9, err_msg=name)
             else:
                 spelt = theirs[column].replace(SPELT, regex=True)
                 pd.testing.assert_series_equal(ours[column], spelt)
+
+
+OF_RESPONSE = {"mean_higher", "mean_lower", "difference", "se", "df", "ci_low", "ci_high", "p"}
 
 
 @pytest.mark.parametrize("run", EARLIER)

@@ -193,26 +193,27 @@ def default_run_dir(plan: Planned, *, within: Path | None = None) -> Path:
     model, parent = plan.config.model, within or plan.config.reports_dir
     asked, identity = asked_model_name(model), plan.identity()
     card = Path(model.path).name if model.name == "own" else model.name
-    elicitation = {key: value for key, value in (identity["elicitation"] or {}).items() if value != AUTO}
+    elicitation = {key: value for key, value in (identity.get("elicitation") or {}).items() if value != AUTO}
 
-    def earlier(identity: Mapping[str, Any]) -> Iterator[Path]:
+    def folders(identity: Mapping[str, Any]) -> Iterator[Path]:
         # Earlier versions named folders by the model's card or by what was not asked about: continue in such a folder.
         for name in (card, asked):
             yield parent / _folder_name(name, (*plan.named, plan.grid.variant.name), plan, identity)
+        yield parent / _folder_name(_OWNER.sub("", asked), _question(plan), plan, identity)
 
     if plan.config.needs_trials:
         # Earlier versions had no trials, and wrote the answers: continue such a run, unless `generate` was asked for.
         written = {**identity, "elicitation": {**elicitation, "method": plan.config.elicitation_method}}
-        for folder in earlier(written):
+        for folder in folders(written):
             if Manifest.part_of(folder, "config", "elicitation").get("method") == AUTO:
                 return folder
     elif elicitation.pop("ends", ""):
         # They asked whether numbers end of each prompt: continue so, unless `ends=exact` was asked for.
-        for folder in earlier({**identity, "elicitation": elicitation}):
+        for folder in folders({**identity, "elicitation": elicitation}):
             if folder.is_dir() and "ends" not in Manifest.part_of(folder, "config", "elicitation"):
                 return folder
-    named = parent / _folder_name(_OWNER.sub("", asked), _question(plan), plan, identity)
-    return next((folder for folder in earlier(identity) if folder.is_dir()), named)
+    *earlier, named = folders(identity)
+    return next((folder for folder in earlier if folder.is_dir()), named)
 
 
 def _question(plan: Planned) -> Iterator[str]:

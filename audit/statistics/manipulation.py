@@ -107,7 +107,8 @@ def manipulation_rows(
         found = summarise_contrasts(differences, rounding=rounding, confidence=confidence, n_answers=2 * len(pairs))
         leaning = _leaning(rated, pairs.index, higher, lower)
         found, weights = _adjusted(found, leaning, confidence=confidence)
-        answer, n_needed, note = _answer(found, n_asked, confidence=confidence, least=least, power=power)
+        telling = 1 / float(weights @ weights)
+        answer, n_needed, note = _answer(found, n_asked, telling, confidence=confidence, least=least, power=power)
         row |= {name: getattr(found, name) for name in _NUMBERS}
         row |= {name: float(np.clip(getattr(found, name), -length, length)) for name in ("ci_low", "ci_high")}
         yield row | {
@@ -159,14 +160,17 @@ def _adjusted(found: GapEstimate, leaning: FloatArray, *, confidence: float) -> 
 
 
 def _answer(
-    found: GapEstimate, n_asked: int, *, confidence: float, least: float, power: float
+    found: GapEstimate, n_asked: int, n_telling: float, *, confidence: float, least: float, power: float
 ) -> tuple[Followed, float, str]:
-    """Return the answer of a check; if nothing is shown, the narratives that would decide; and a note."""
+    """Return the answer of a check; if nothing is shown, the narratives that would decide; and a note.
+
+    ``n_telling`` is how many narratives would tell as much if all counted alike.
+    """
     n, alpha, note = found.n_narratives, round(1 - confidence, 12), found.not_estimable
     enough = fewest(confidence)
     if n < RATED_SHARE * n_asked:
         return NOT_SHOWN, math.nan, "fewer than half of the narratives were rated both times"
-    if n >= enough and note != ONE_KIND:
+    if round(n_telling, 9) >= enough and note != ONE_KIND:
         low, high = (found.ci_low, found.ci_high) if math.isfinite(found.se) else (found.delta, found.delta)
         if low > least:
             return FOLLOWS, math.nan, note

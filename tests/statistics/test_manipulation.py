@@ -89,6 +89,12 @@ def test_where_all_narratives_lean_one_way_a_preference_and_a_response_look_the_
     assert "pleasant" in found["note"]
 
 
+def test_one_narrative_of_the_other_kind_decides_nothing():
+    table, _, _ = leaning_answers(n_pleasant=59, n_unpleasant=1, response=60, preference=0, sd=0.5)
+    found = rows_of(table)["emotion"]
+    assert (found["answer"], found["ci_low"] > 1) == ("not_shown", True)
+
+
 def test_a_preference_without_any_noise_leaves_nothing():
     table, _, _ = leaning_answers(n_pleasant=20, n_unpleasant=40, response=0, preference=30, sd=0)
     assert rows_of(table)["emotion"]["answer"] == "does_not_follow"
