@@ -53,7 +53,7 @@ def changes_of(texts=None, **runs):
         texts=texts, confidence=0.95,
     )  # fmt: skip
     table = pd.DataFrame(list(made), columns=list(DISPARITY_CHANGES))
-    return table.set_index(["first", "second", "group"])
+    return table[table["outcome"] == "intensity"].set_index(["first", "second", "group"])
 
 
 LOWER = gaps_of(ratings_of(TERMS, n=40, level=minus(20), sd=3.0, seed=1), TERMS)
