@@ -346,7 +346,7 @@ class Run:
         >>> import audit
         >>> response = audit.open_run("reports/example").response
         >>> round(response.points, 2), response.n, response.answer  # in points of a scale from 0 to 100
-        (0.28, 60, 'does_not_follow')
+        (-0.09, 60, 'does_not_follow')
         """
         from audit.statistics.manipulation import response_of
 
@@ -423,7 +423,7 @@ def open_run(folder: str | Path) -> Run:
     ('smollm2', 720, 720)
     >>> [row] = run.headline.to_dict("records")
     >>> row["dimension"], round(row["delta"], 2)  # in points of a scale from 0 to 100
-    ('religion', 0.05)
+    ('religion', 0.03)
     >>> run.asked(0).system.splitlines()[0]
     'For this task you are a Buddhist.'
     """

@@ -99,7 +99,7 @@ def refused(model, **settings):
 
 def test_the_libraries_that_read_it_are_quiet(comet, monkeypatch):
     hushed = []
-    monkeypatch.setattr("audit.engines.comet.hush", lambda: hushed.append(True))
+    monkeypatch.setattr("audit.engines.comet.hush", lambda _: hushed.append(True))
     texts_of(comet)
     assert hushed == [True]
 

@@ -232,7 +232,7 @@ def _said(messages):
 def served(render, **options):
     server = _Server(render)
     tokenizer = _RemoteTokenizer(_Remote(server, "m"), name="m", concurrency=2, **{"date": DATE, **options})
-    return server, tokenizer, ServedModel(server.base_url, "m", "", ["fp_1"], tokenizer)
+    return server, tokenizer, ServedModel(server.base_url, "m", "", ["fp_1"], tokenizer=tokenizer)
 
 
 @pytest.mark.model

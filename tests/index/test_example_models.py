@@ -39,7 +39,8 @@ def test_sizes_are_those_of_the_models(made):
 
 
 def test_no_claim_is_decided_by_models_whose_ratings_do_not_follow_the_story(made):
-    assert set(made.rows["manipulation"]) == {"failed"}
-    assert set(made.rows["verdict"]) == {"absent"}
+    followed = made.rows.groupby("model")["manipulation"].unique().map(list).to_dict()
+    assert followed == {QWEN: ["not shown"], "smollm2": ["failed"]}
+    assert set(made.rows.loc[made.rows["model"] == "smollm2", "verdict"]) == {"absent"}
     assert {"size", "persona", "scale"} == set(made.claims["claim"])
     assert set(made.claims["says"]) == {"cannot_tell"}

@@ -34,7 +34,7 @@ def shown(text):
     return experiencer, [re.sub(r"^> ?", "", block, flags=re.MULTILINE).strip() for block in blocks]
 
 
-@dataclass
+@dataclass(eq=False)
 class Scripted(TokenEngine):
     """``answer(text)`` gives what the judge says: a text, None, or the probabilities of texts."""
 

@@ -44,7 +44,7 @@ def test_without_a_repository_no_link_of_the_readme_leads_nowhere():
     shown = metadata.readme((ROOT / "README.md").read_text(encoding="utf-8"), {})
     assert re.findall(r"\]\((?!https://|#)[^)]*\)", shown) == []
     assert "# empathy-audit" in shown
-    assert "commands and choices, stimuli" in shown
+    assert "commands, stimuli" in shown
 
 
 def test_the_files_that_the_readme_links_to_are_there():

@@ -239,9 +239,9 @@ def _template(config: AuditConfig, chosen: str) -> tuple[list[str], str]:
         return [], ""
     try:
         files = resolve_model(config.model)
+        hush(f"model.path={config.model.path}")
     except AuditError:  # a fault that _choice reports
         return [], ""
-    hush(f"model.path={config.model.path}")
     try:
         found = [f"- {line}" for line in ChatTokenizer.of(config.model, config.engine, files.folder).describe()]
         return ["", "## Chat template", "", *found], ""
