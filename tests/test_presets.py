@@ -14,6 +14,8 @@ from audit.configuration.composition import compose
 from audit.statistics.bounded_mean import bounded_mean, narratives_to_bound
 from audit.tasks.registry import TASKS
 
+pytestmark = pytest.mark.long
+
 CARDS = [
     ("model=smollm2",), ("model=planted",), ("model=qwen3-8b",), ("model.path=a/b",), ("model=openai", "model.path=x"),
     ("model=ollama", "model.path=x"),
@@ -130,7 +132,6 @@ def test_exported_prompts_name_the_number_that_was_enough(audit, tmp_path):
     assert kept["config"]["stimuli"]["situations_per_emotion"] == 3  # 36 narratives, 12 emotions
 
 
-@pytest.mark.long
 def test_a_standard_run_of_a_model_without_a_gap_is_decided_and_a_quick_one_is_not(audit):
     words = ("model=planted", "statistics.margin=10", "statistics.n_permutations=100", "elicitation.manipulation=20")
     for preset, code in (("quick", 3), ("standard", 0)):
