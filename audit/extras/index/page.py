@@ -16,6 +16,7 @@ from typing import Final
 from markupsafe import Markup
 
 from audit.report.disparities import DISPARITY_MEANING
+from audit.report.glance import Axis
 from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
 from audit.report.page import render_page
 from audit.report.table_layout import ends, named
@@ -77,7 +78,8 @@ _ABOUT_CLAIMS: Final = (
 )
 _SAID: Final = {"for": "as claimed", "against": "the other way", "cannot_tell": "cannot tell"}
 _SEARCHED: Final = ("folder", "model", "prompt", "strategy")
-_WIDE, _ROOM = 120, 5  # width of a drawn interval, and the room on both sides, in px
+_WIDE: Final = 120  # px of a drawn interval
+_ROOM: Final = 5 / 110  # beside its outermost ends, 5 px, as a share of what lies between
 _FAMILY: Final = 3  # fewest runs of which a claim is shown unfolded
 _SHOWN: Final = 50  # Pairs of a claim shown on the page. The files have all.
 
@@ -133,33 +135,25 @@ class _Column:
     kind: str = "text"
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """What all intervals of a group are drawn on."""
+def _axis(rows: Sequence[PlacedRow]) -> Axis:
+    """Return what all intervals of a group are drawn on, with 0 and room beside the outermost ends."""
+    ends = [row.number(name) for row in rows for name in ("ci_low", "ci_high", "delta")]
+    known = [0.0, *filter(math.isfinite, ends)]
+    low, high = min(known), max(known)
+    length = high - low or 1.0
+    return Axis(low - _ROOM * length, low + (1 + _ROOM) * length)
 
-    low: float
-    high: float
 
-    @classmethod
-    def of(cls, rows: Sequence[PlacedRow]) -> _Axis:
-        ends = [row.number(name) for row in rows for name in ("ci_low", "ci_high", "delta")]
-        known = [end for end in ends if math.isfinite(end)]
-        low, high = min([*known, 0.0]), max([*known, 0.0])
-        return cls(low, high if high > low else low + 1.0)
-
-    def at(self, value: float) -> str:
-        return f"{_ROOM + (_WIDE - 2 * _ROOM) * (value - self.low) / (self.high - self.low):.1f}"
-
-    def drawn(self, row: PlacedRow) -> Markup:
-        """Draw an interval with its estimate, and a line at 0; what it shows stands beside it in numbers."""
-        low, high, delta = (row.number(name) for name in ("ci_low", "ci_high", "delta"))
-        if not math.isfinite(low):
-            return Markup("")
-        return Markup(
-            '<svg class="spark" viewBox="0 0 {wide} 16" width="{wide}" height="16" aria-hidden="true">'
-            '<line class="zero" x1="{zero}" y1="0" x2="{zero}" y2="16"/><line x1="{low}" y1="8" x2="{high}" y2="8"/>'
-            '<circle cx="{delta}" cy="8" r="3"/></svg> '
-        ).format(wide=_WIDE, zero=self.at(0.0), low=self.at(low), high=self.at(high), delta=self.at(delta))
+def _drawn(row: PlacedRow, axis: Axis) -> Markup:
+    """Draw an interval with its estimate, and a line at 0; what it shows stands beside it in numbers."""
+    low, high, delta = (row.number(name) for name in ("ci_low", "ci_high", "delta"))
+    if not math.isfinite(low):
+        return Markup("")
+    return Markup(
+        '<svg class="spark" width="{wide}" height="16" aria-hidden="true">'
+        '<line class="zero" x1="{zero}" y1="0" x2="{zero}" y2="16"/><line x1="{low}" y1="8" x2="{high}" y2="8"/>'
+        '<circle cx="{delta}" cy="8" r="3"/></svg> '
+    ).format(wide=_WIDE, zero=axis.place(0.0), low=axis.place(low), high=axis.place(high), delta=axis.place(delta))
 
 
 def render_index(
@@ -266,7 +260,7 @@ def _shown(groups: Sequence[GroupShown], folded: bool) -> dict[str, object]:
                 "models": _models(group.rows),
                 "rows": [
                     {
-                        "cells": [column.cell(row) for column in _columns(group.rows, columns)],
+                        "cells": [column.cell(row) for column in own],
                         "dimension": row["dimension"],
                         "verdict": row["verdict"],
                         "text": " ".join(str(row[name]) for name in _SEARCHED).casefold(),
@@ -275,6 +269,7 @@ def _shown(groups: Sequence[GroupShown], folded: bool) -> dict[str, object]:
                 ],
             }
             for group in groups
+            for own in [_columns(group.rows, columns)]
         ],
     }
 
@@ -299,7 +294,7 @@ def _columns(rows: Sequence[PlacedRow], of_table: Sequence[_Column] = ()) -> lis
     """Return the columns of a table, or with ``of_table`` of one of its groups: on its own axis."""
     levels = {coverage(row.number("confidence")) for row in rows}
     one_level = next(iter(levels)) if len(levels) == 1 else ""
-    axis = _Axis.of(rows)
+    axis = _axis(rows)
     heads = {column.head for column in of_table}
     choices = [
         _Column(name, _name(name))
@@ -366,14 +361,14 @@ def _number(row: PlacedRow, column: str, write: Callable[[float], str]) -> Index
     return IndexCell(show(row, column, write), repr(value) if math.isfinite(value) else "")
 
 
-def _delta(row: PlacedRow, axis: _Axis, level: str) -> IndexCell:
+def _delta(row: PlacedRow, axis: Axis, level: str) -> IndexCell:
     """Show the gap with its interval, drawn on the group's axis and in numbers; under no verdict as a drawing alone."""
     number = row.number("delta")
     if not math.isfinite(number):
         return IndexCell(MISSING, "")
     write = points if row["unit"] == "points" else rounded(row)
     said = Markup('<span class="figures">{} ({})</span>').format(show(row, "delta", write), _interval(row, level))
-    return IndexCell(axis.drawn(row) + said, repr(number))
+    return IndexCell(_drawn(row, axis) + said, repr(number))
 
 
 def _disparity(row: PlacedRow) -> IndexCell:
