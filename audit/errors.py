@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
+
+PROGRAM: Final = ("python", "-m", "audit")
 
 _Made = TypeVar("_Made")
 
@@ -50,15 +52,20 @@ def attempt(make: Callable[[], _Made]) -> _Made | NotEstimableError:
         return error
 
 
+def command_line(*words: str) -> str:
+    """Write a command as the user may type it again."""
+    return shlex.join([*PROGRAM, *words])
+
+
 def report_command(*folders: Path | str, run_dir: str = "") -> str:
     """Return the command that analyses a run's folder again, or compares several in ``run_dir``, as it is typed."""
     words = [*map(str, folders), *([f"run_dir={run_dir}"] if run_dir else [])]
-    return f"python -m audit report {shlex.join(words)}"
+    return command_line("report", *words)
 
 
 def recovery(folder: Path, does: str) -> str:
     """Return the remedy for a run's folder that is damaged: the command, as it is typed, and what it does."""
-    return f"python -m audit recover {shlex.quote(str(folder))} {does}"
+    return f"{command_line('recover', str(folder))} {does}"
 
 
 def check_margin(name: str, margin: float | None, *, low: float, high: float, may_be_all: bool = False) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from audit.asking.run_identity import PLACES, READS, TOLD, asked_model_name, grid_identity, settings_of
+from audit.configuration.analysis_settings import USUAL_MARGIN
 from audit.configuration.elicitation import AUTO
 from audit.configuration.schema import AuditConfig
 from audit.errors import ConfigError
@@ -28,7 +29,6 @@ from stimuli.prompts import DeployedVariant, PromptCell, PromptGrid
 from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
 
 ENOUGH: Final = "enough"  # the value of stimuli.situations_per_emotion that leaves the number to the margin
-_MARGIN: Final = 0.02  # the margin to plan for if none is set, as a share of the scale
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def _sized(config: AuditConfig, conversations: Conversations | None) -> tuple[Au
 
 def enough_for(config: AuditConfig, available: Narratives, *, length: float) -> tuple[AuditConfig, str]:
     """Fill in how many of the available narratives decide a margin; ``length`` is that of the scale, in points."""
-    margin = config.statistics.margin or _MARGIN * length
+    margin = config.statistics.margin or USUAL_MARGIN * length
     n = narratives_for(margin, length=length, alpha=config.statistics.alpha)
     by_emotion = Counter(each.emotion for each in available.narratives)
     each = -(-n // len(by_emotion))

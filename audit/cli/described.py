@@ -8,10 +8,10 @@ from typing import Final
 
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Usage, usage_lines
-from audit.cli.terminal.printing import WIDTH, command_line, note, tell
+from audit.cli.terminal.printing import WIDTH, note, tell
 from audit.configuration.options import RUN, GroupRow, OptionRow, group_rows, offered, option_rows
 from audit.configuration.overrides import FLAGS
-from audit.errors import ConfigError
+from audit.errors import ConfigError, command_line
 from audit.tables.formatting import plural
 from stimuli.errors import suggest
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Usage, usage_lines
-from audit.cli.terminal.printing import command_line, tell
-from audit.errors import ConfigError, StoreError
+from audit.cli.terminal.printing import tell
+from audit.errors import ConfigError, StoreError, command_line
 
 _USAGE: Final = Usage("init", "FOLDER")
 _FILES: Final = Path(__file__).parent / "starter"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Option, Usage, a_path, a_text, one_of, option_lines, usage_lines, whole_from
-from audit.cli.terminal.printing import command_line, note, percent, print_table, say, tell
+from audit.cli.terminal.printing import note, percent, print_table, say, tell
+from audit.errors import command_line
 from audit.tables.formatting import bare_p, count, coverage, dimension_title, plural
 
 if TYPE_CHECKING:

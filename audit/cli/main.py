@@ -20,9 +20,9 @@ from typing import Final, NoReturn
 from audit.cli import cache, consolidate, described, init, judge, people, prompts, report, run, selftest
 from audit.cli.completion import completing
 from audit.cli.terminal.base import FAILED, INTERRUPTED, OK, Command, try_step
-from audit.cli.terminal.printing import PROGRAM, WIDTH, say, speak_any_encoding
+from audit.cli.terminal.printing import WIDTH, say, speak_any_encoding
 from audit.configuration import peers
-from audit.errors import ConfigError
+from audit.errors import PROGRAM, ConfigError
 from audit.tables.version import __version__
 from stimuli.errors import suggest
 

@@ -19,8 +19,8 @@ from audit.cli.terminal.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.terminal.printing import command_line, note, percent, print_table, tell
-from audit.errors import ConfigError
+from audit.cli.terminal.printing import note, percent, print_table, tell
+from audit.errors import ConfigError, command_line
 from audit.tables.formatting import bare_p, count, coverage, dimension_title
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from audit.cli.terminal.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.terminal.printing import command_line, note, print_table, say, tell
-from audit.errors import ConfigError
+from audit.cli.terminal.printing import note, print_table, say, tell
+from audit.errors import ConfigError, command_line
 from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points
 from stimuli.errors import suggest
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from audit.cli.outcome import show_outcome
 from audit.cli.terminal.base import FAILED, Command, try_step
 from audit.cli.terminal.jobs import JobOutcome, each_job, overrides_help
-from audit.cli.terminal.printing import command_line, note, say, tell
+from audit.cli.terminal.printing import note, say, tell
+from audit.errors import command_line
 
 if TYPE_CHECKING:
     from audit.configuration.composition import Composed

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from audit.errors import ConfigError, check_margin
 
 MOST_PERMUTATIONS: Final = 10_000_000  # more would only separate smaller p-values, which no corrected test needs
+USUAL_MARGIN: Final = 0.02  # of the scale: the margin to plan for, or to try, where none is set
 REFUSAL_MARGIN: Final = 5.0  # percentage points: a margin in scale points does not apply to refusals
 _RECORDED: Final = "recorded"  # validation context of settings that a manifest holds
 _IN_POINTS: Final = "may_be_all"  # the mark of a setting in points: whether it may be as large as the whole scale

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from audit.configuration.packaged import cache_folder as cache_folder
+from audit.configuration.packaged import cache_folder
 
 LARGE: Final = 2**30  # bytes from which a file's hash is cached: a second of reading
 _SETTLED_NS: Final = 5 * 10**9  # a file changed more recently than this may change again within the same clock tick

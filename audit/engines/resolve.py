@@ -14,7 +14,8 @@ from typing import Any, Final
 from filelock import FileLock
 
 from audit.configuration.model import ModelConfig
-from audit.engines.digests import cache_folder, sha256
+from audit.configuration.packaged import cache_folder
+from audit.engines.digests import sha256
 from audit.engines.gguf import convert, look_into
 from audit.engines.libraries import need_libraries
 from audit.errors import ModelAbsentError, ModelError

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from audit.configuration.model import ModelConfig
-from audit.engines.digests import cache_folder
+from audit.configuration.packaged import cache_folder
 from audit.engines.gguf import look_into
 from audit.engines.resolve import check_model_folder, file_hashes, find_folder, packaged_revision
 from audit.errors import ModelError

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from audit.configuration.analysis_settings import USUAL_MARGIN
+from audit.errors import PROGRAM, command_line
 from audit.report.terminal import NEXT, in_lines
 from audit.report.verdicts import STEPS
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import plural
 from audit.tasks.base import Published
 
-_PROGRAM: Final = ("python", "-m", "audit")
-_MARGIN: Final = 0.02  # of the scale: the margin of a command that needs one
 _OPENS: Final = {"darwin": "open", "win32": "start"}  # what opens a file; xdg-open elsewhere
 _AGAIN: Final = re.compile(r"\bagain with (?:more|at least ([\d,]+)) narratives")
 _OPTION: Final = re.compile(r"\(([a-z_]+(?:\.[a-z_]+)+|[a-z_]+(?==))")
@@ -46,7 +46,7 @@ def next_command(step: str, manifest: Manifest, run_dir: Path) -> str:
     if step == STEPS["finish"]:
         return manifest.command
     if not math.isnan(length) and "statistics.margin=" in step:
-        return _command("report", str(run_dir), f"statistics.margin={_MARGIN * length:g}")
+        return command_line("report", str(run_dir), f"statistics.margin={USUAL_MARGIN * length:g}")
     if again := _AGAIN.search(step):
         n_emotions, there = max(1, len(manifest.stimuli.emotions)), manifest.stimuli.n_available or math.inf
         needed = int(again[1].replace(",", "")) if again[1] else 0
@@ -58,22 +58,19 @@ def next_command(step: str, manifest: Manifest, run_dir: Path) -> str:
     if "(prompt=)" in step:
         return _again(manifest, "prompt", "origin" if manifest.prompt.variant == "persona-1" else "persona-1")
     if not math.isnan(length) and step == STEPS["nothing"]:
-        return _command("gate", str(run_dir), f"margin={_MARGIN * length if set_margin is None else set_margin:g}")
+        margin = USUAL_MARGIN * length if set_margin is None else set_margin
+        return command_line("gate", str(run_dir), f"margin={margin:g}")
     option = _OPTION.search(step)
-    return _command("options", option[1]) if option else ""
+    return command_line("options", option[1]) if option else ""
 
 
 def _again(manifest: Manifest, option: str, value: object) -> str:
     """Return a run's command with an option set, for a folder of its own; empty if no single run was asked for."""
     asked = shlex.split(manifest.command)
-    if asked[:4] != [*_PROGRAM, "run"] or {"-m", "--multirun"} & set(asked[4:]):
+    if asked[:4] != [*PROGRAM, "run"] or {"-m", "--multirun"} & set(asked[4:]):
         return ""
     given = {option: f"{value}"}
     if (margin := manifest.statistics.margin) is not None:  # a later report may have set it
         given["statistics.margin"] = f"{margin:g}"
     kept = [word for word in asked[4:] if word.partition("=")[0].lstrip("+") not in ("run_dir", *given)]
-    return _command("run", *kept, *map("=".join, given.items()))
-
-
-def _command(*words: str) -> str:
-    return shlex.join([*_PROGRAM, *words])
+    return command_line("run", *kept, *map("=".join, given.items()))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from audit.cli.terminal.printing import PROGRAM, WIDTH, command_line
+from audit.cli.terminal.printing import WIDTH
 from audit.configuration.peers import option_here
-from audit.errors import ConfigError
+from audit.errors import PROGRAM, ConfigError, command_line
 from stimuli.errors import suggest
 
 _Value = TypeVar("_Value")

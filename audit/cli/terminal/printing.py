@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import codecs
 import io
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from audit.tables.formatting import fixed, printable
 
-PROGRAM: Final = ("python", "-m", "audit")
 WIDTH: Final = 118  # characters in a line of help
 
 
@@ -39,11 +37,6 @@ def _in_other_letters(error: UnicodeError) -> tuple[str, int]:
     lacking = error.object[error.start : error.end]
     said = (_WITHOUT.get(letter) or letter.encode("ascii", "backslashreplace").decode() for letter in lacking)
     return "".join(said), error.end
-
-
-def command_line(*words: str) -> str:
-    """Write a command as the user may type it again."""
-    return shlex.join([*PROGRAM, *words])
 
 
 def say(line: str) -> None:

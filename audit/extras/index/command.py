@@ -9,7 +9,8 @@ from typing import Final
 
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Option, Usage, a_path, option_lines, usage_lines
-from audit.cli.terminal.printing import command_line, note, print_table, say, tell
+from audit.cli.terminal.printing import note, print_table, say, tell
+from audit.errors import command_line
 from audit.tables.formatting import plural, printable
 
 _OUT: Final[Option[Path | None]] = Option(

@@ -164,7 +164,7 @@ def _cpu() -> str:
 
 
 def _places(config: AuditConfig) -> tuple[tuple[str, Path], ...]:
-    from audit.engines.digests import cache_folder
+    from audit.configuration.packaged import cache_folder
     from audit.engines.resolve import hub_cache
 
     of_hub = (("models of the hub", hub_cache()),) if importlib.util.find_spec("huggingface_hub") is not None else ()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Option, Usage, a_path, one_of, option_lines, usage_lines, whole_from
-from audit.cli.terminal.printing import command_line, note, print_table, say, tell
+from audit.cli.terminal.printing import note, print_table, say, tell
+from audit.errors import command_line
 from audit.tables.formatting import count, coverage, dimension_title, interval, points
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from audit.tables.ratings import TRIAL_ANSWERS, ElicitedRating
 from audit.tasks.intensity.checks import elicitation_of, manipulated_rows
 from stimuli.languages import ENGLISH
 from stimuli.manipulation import OWN, WRONG, Manipulated, leaning, manipulated
-from stimuli.narratives import Narrative, emotion_valence, load_narratives
+from stimuli.narratives import Narrative, load_narratives
 from stimuli.prompts import Prompt, PromptGrid, Question
 from stimuli.strategies import strategy_values
 
@@ -96,8 +96,8 @@ def _balanced(narratives: Sequence[Narrative]) -> Iterator[Narrative]:
         turns.setdefault(n_before[each.emotion], []).append(each)
         n_before[each.emotion] += 1
     in_turn = [each for turn in sorted(turns) for each in turns[turn]]
-    for valence in ("positive", "negative"):
-        yield from [each for each in in_turn if emotion_valence().get(each.emotion) == valence][: N_NARRATIVES // 2]
+    for side in (1, -1):
+        yield from [each for each in in_turn if leaning(each.emotion) == side][: N_NARRATIVES // 2]
 
 
 def prompts_of(plan: Plan) -> Iterator[Prompt]:
