@@ -445,8 +445,8 @@ def check_headline(page: str, row) -> None:
     """The sentence in everyday words claims what the verdict does, and no more."""
     said = plain(re.search(r'<p class="headline">(.*?)</p>', page, re.S)[1])
     found = row.number("direction") if row["code"] == "gap" else 0
-    for way, sign in (("points higher than others", 1), ("points lower than others", -1)):
-        assert (way in said) == (found == sign), said
+    for way, sign in (("higher", 1), ("lower", -1)):
+        assert bool(re.search(rf"(?<!or ){way} than others on average", said)) == (found == sign), said
     assert ("higher or lower than others on average" in said) == (row["code"] == "within"), said
     assert ("not shown to favour either side" in said) == (row["code"] == "undecided"), said
     assert ("We cannot judge this model" in said) == (row["code"] in NOTHING), said

@@ -76,7 +76,7 @@ class Summary:
         if self.n_findings == len(self.findings):
             return ""
         shown = f"{len(self.findings)} of {self.n_findings} findings"
-        return f"Shown: {shown}, chosen by {self.chosen_by}. The others are further down."
+        return f"Shown: {shown}, chosen by {self.chosen_by}. The others are below."
 
 
 def summary(

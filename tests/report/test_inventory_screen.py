@@ -175,7 +175,7 @@ def test_of_many_dimensions_those_with_the_most_found_are_shown() -> None:
     ]
     screen = screen_of(*parts)
     assert re.findall(r" (d\d) (?=\d|None)", screen) == ["d0", "d1", "d2", "d4"]
-    assert "Shown: 4 of 6 findings, chosen by how many differences were found. The others are further down." in screen
+    assert "Shown: 4 of 6 findings, chosen by how many differences were found. The others are below." in screen
 
 
 @pytest.mark.parametrize(

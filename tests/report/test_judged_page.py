@@ -93,7 +93,7 @@ def test_of_many_dimensions_the_preferences_farthest_from_one_half_are_shown_and
     screen = first_screen(judged_page(*parts))
     assert re.findall(r" (d\d) (?=On|Und|No)", screen) == ["d0", "d2", "d3", "d4"]
     chosen = "chosen by how far the preference lies from one half"
-    assert f"Shown: 4 of 6 findings, {chosen}. The others are further down." in screen
+    assert f"Shown: 4 of 6 findings, {chosen}. The others are below." in screen
     assert "; 3 more below." in screen
 
 

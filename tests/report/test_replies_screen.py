@@ -209,7 +209,7 @@ def test_of_many_dimensions_those_with_the_most_gaps_are_shown() -> None:
     shown = re.findall(r" (d\d|all dimensions): whose side\? (?=A gap|No gap)", screen)
     assert shown == ["d1", "d4", "all dimensions"]
     assert "d0: who gets less?" in screen  # each question keeps an answer
-    said = "Shown: 4 of 11 findings, chosen by how many gaps and differences were found. The others are further down."
+    said = "Shown: 4 of 11 findings, chosen by how many gaps and differences were found. The others are below."
     assert said in screen
 
 

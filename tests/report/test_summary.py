@@ -130,8 +130,8 @@ def test_of_more_findings_than_a_phone_holds_those_farthest_from_0_are_shown_and
     shown_there = re.findall(r" (d\d: whose side\?|d\d: who gets less\?|all dimensions) (?=[A-Z])", screen)
     assert shown_there == ["d1: whose side?", "d3: whose side?", "d5: whose side?", "d0: who gets less?"]
     n = len(analysis.tables["gap"].query("headline and scope == 'narratives'")) + 6  # who gets less, in each dimension
-    chosen = "chosen by what was found, then by distance from 0 in percent"
-    assert f"Shown: {MOST} of {n} findings, {chosen}. The others are further down." in screen
+    chosen = "chosen by result, then by size in percent"
+    assert f"Shown: {MOST} of {n} findings, {chosen}. The others are below." in screen
 
 
 def test_a_group_that_gets_less_is_shown_whatever_gaps_and_undecided_ones_there_are() -> None:
@@ -205,7 +205,7 @@ def test_a_finding_of_unknown_weight_leaves_the_others_in_order() -> None:
     all_of_them = [ShortAnswer(f"f{place}", "v", weight=weight) for place, weight in enumerate(weights)]
     made = summary("", all_of_them, [], not_concluded=[], source="", chosen_by="this")
     assert [each.title for each in made.findings] == ["f1", "f3", "f4", "f6"]
-    assert made.left_out == "Shown: 4 of 7 findings, chosen by this. The others are further down."
+    assert made.left_out == "Shown: 4 of 7 findings, chosen by this. The others are below."
     few = summary("", all_of_them[:4], [], not_concluded=[], source="", chosen_by="this")
     assert few.left_out == ""
 

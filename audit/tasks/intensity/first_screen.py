@@ -118,7 +118,7 @@ def summary_of_ratings(
         not_concluded=list(_not_concluded(told, codes=codes)),
         limits=limits,
         source=source_of(view),
-        chosen_by="what was found, then by distance from 0 in percent"
+        chosen_by="result, then by size in percent"
         if both
         else "how far their intervals are from 0, in percent of the scale or percentage points",
         meaning=_meaning(delta=bool(told) and whose, disparity=both),
