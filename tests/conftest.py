@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from drawing import every_format, svg_alone
-from durations import TESTS, seconds
+from durations import TESTS, beyond_quick, seconds
 from finished_runs import library, made_once, shared_folder
 from hypothesis import settings
-from simulations import chosen, draw_of, what_to_run
+from simulations import chosen, draw_of, left_for_another_gate, what_to_run
 from tiers import guarded, is_quick, mark
 
 # Tests import the scripts of benchmarks/ by name; at the end, so that they hide no module of the tests.
@@ -56,7 +56,7 @@ def pytest_addoption(parser):
         default="all",
         metavar="all|none|NUMBER",
         type=what_to_run,
-        help="statistical simulations to run; a NUMBER draws an eighth of them, another number another eighth",
+        help="statistical simulations to run; a NUMBER draws an eighth of them, and half of the longest files of tests",
     )
 
 
@@ -86,10 +86,15 @@ def pytest_runtest_call(item):
 def pytest_collection_modifyitems(config, items):
     quick_alone = config.getoption("quick")
     draws = {item: draw_of(item) for item in items if item.get_closest_marker("simulation")}
-    drawn = chosen(set(draws.values()), config.getoption("simulations"))
-    left_out = [
-        item for item in items if (item in draws and draws[item] not in drawn) or (quick_alone and not is_quick(item))
-    ]
+    asked = config.getoption("simulations")
+    drawn, undrawn = chosen(set(draws.values()), asked), left_for_another_gate(beyond_quick(), asked)
+
+    def leave_out(item) -> bool:
+        if item in draws:
+            return draws[item] not in drawn
+        return not is_quick(item) and (quick_alone or item.path.relative_to(TESTS).as_posix() in undrawn)
+
+    left_out = [item for item in items if leave_out(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     gone = set(left_out)

@@ -24,6 +24,11 @@ def seconds(*, quick_alone: bool) -> dict[str, float]:
     return {name: each["quick"] + (0 if quick_alone else each["rest"]) for name, each in of_files.items()}
 
 
+def beyond_quick() -> dict[str, float]:
+    """Return the seconds of each file's tests that are not of `make test`."""
+    return {name: each["rest"] for name, each in json.loads(FILE.read_text(encoding="utf-8"))["seconds"].items()}
+
+
 def file_of(classname: str) -> str:
     """Return the place of a file by what pytest calls it, which may have a class behind it."""
     parts = classname.split(".")[1:]

@@ -1,15 +1,17 @@
-"""Which statistical simulations a run of pytest takes: all, none, or a share of them that a number draws."""
+"""Which tests a gate takes by a number that its commit draws: an eighth of the simulations, half of the longest files."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pytest
 
 SHARE = 0.125
+LONG = 15
+"""Seconds of a file's tests beyond `make test` from which on a gate takes half of such files."""
 
 
 def chosen(names: Collection[str], asked: str) -> set[str]:
@@ -22,6 +24,15 @@ def chosen(names: Collection[str], asked: str) -> set[str]:
     if asked == "none":
         return set()
     return set(random.Random(int(asked)).sample(sorted(names), math.ceil(SHARE * len(names))))
+
+
+def left_for_another_gate(took: Mapping[str, float], asked: str) -> set[str]:
+    """Return the long files that a number does not draw: one of each two that follow each other in length."""
+    if asked in ("all", "none"):
+        return set()
+    long = sorted((name for name, each in took.items() if each >= LONG), key=lambda name: (-took[name], name))
+    draw = random.Random(int(asked))
+    return {draw.choice(long[k : k + 2]) for k in range(0, len(long) - 1, 2)}
 
 
 def draw_of(item: pytest.Item) -> str:

@@ -1,4 +1,4 @@
-"""Which simulations are run: by name, by a number, and alike on every worker."""
+"""Which simulations and long files are run: by name, by a number, and alike on every worker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from types import SimpleNamespace
 
 import pytest
-from simulations import chosen, draw_of, what_to_run
+from simulations import LONG, chosen, draw_of, left_for_another_gate, what_to_run
 
 NAMES = [f"tests/test_a.py::test_{k}" for k in range(40)]
 
@@ -50,3 +50,22 @@ def test_both_engines_on_the_embedded_model_are_one_draw(request):
 def test_what_is_neither_a_word_nor_a_number_is_refused(given):
     with pytest.raises(argparse.ArgumentTypeError, match="give all, none, or a number"):
         what_to_run(given)
+
+
+TOOK = {f"test_{k}.py": 100.0 - k for k in range(9)} | {"test_short.py": LONG - 0.1}
+
+
+@pytest.mark.parametrize("asked", ["all", "none"])
+def test_by_hand_no_long_file_is_left_out(asked):
+    assert left_for_another_gate(TOOK, asked) == set()
+
+
+def test_a_gate_takes_half_of_the_long_files_and_each_has_its_turn():
+    left = [left_for_another_gate(TOOK, str(seed)) for seed in range(60)]
+    for each in left:
+        assert "test_short.py" not in each
+        assert 4 * 100 - 4 * 9 <= sum(TOOK[name] for name in each) <= 4 * 100
+    # The shortest of nine, which has no other beside it, is always run.
+    assert set.union(*left) == {f"test_{k}.py" for k in range(8)}
+    assert set.intersection(*left) == set()
+    assert left_for_another_gate(dict(reversed(TOOK.items())), "7") == left_for_another_gate(TOOK, "7")
