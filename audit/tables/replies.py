@@ -17,6 +17,7 @@ from audit.tables.base import (
     share,
     text,
     tokens,
+    whole,
     word,
 )
 from audit.tables.gap import GAP
@@ -67,6 +68,18 @@ SCORES: Final = Table(
         "value": in_measure_unit("the number, in the measure's unit; missing where the reply has no such number"),
     },
     kept=Storage("scores/*/scores.parquet", "scores/*", of_part="replies"),
+)
+
+RATIONALES: Final = Table(
+    "rationales",
+    "words of a reply that a scorer's number rests on",
+    {
+        "prompt_index": PROMPT["prompt_index"],
+        "measure": word("the number, as in the table of measures"),
+        "start": whole("where the words begin in the reply's text, in characters from 0", type=INT32),
+        "end": whole("where they end: the character after the last", type=INT32),
+    },
+    kept=Storage("rationales.parquet", "rationales", of_part="replies"),
 )
 
 OWN_GAP_RATINGS: Final = replace(RATINGS, kept=Storage("judged.parquet", "judged", of_all="replies"))
