@@ -195,6 +195,8 @@ EPITOME: Final = Table(
         "recall": share("of those where people's reply shows it, the share that do"),
         "f1": share("harmonic mean of the two"),
         "accuracy": share("share that show it where people's reply does, and not where it does not"),
+        "level_accuracy": share("share at the very level of people's reply"),
+        "macro_f1": share("mean F1 of the levels 0 to 2 that occur in either"),
         "note": text("why there is no share or interval, in words; else empty"),
     },
 )
