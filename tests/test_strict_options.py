@@ -65,6 +65,8 @@ def composed(words):
     values["measures"]["regard"]["labels"] = {name: name for name in ("negative", "neutral", "positive", "other")}
     for name in ("emotional_reactions", "interpretations", "explorations"):
         values["measures"]["epitome"][name] = dict(CLASSIFIER)
+    of_classifier = {"labels": None, "levels": None, "emotion": False, "better": "neither", "mask": True}
+    values["measures"]["classifier"] = {"tone": CLASSIFIER | of_classifier}
     if values["engine"].get("name") == "openai":
         values["engine"] |= {"batch": True}
     return values

@@ -249,13 +249,15 @@ def _composed_once(words: list[str]) -> tuple[Any, Any]:
 
 
 def _normalise(overrides: Sequence[str]) -> list[str]:
-    """Read ``+model=x`` as ``model=x``, and ``model.path`` without a card as ``model=own``."""
+    """Read ``+model=x`` as ``model=x``, ``model.path`` without a card as ``model=own``; classifiers need no plus."""
     groups = choices()
     plain = []
     for override in overrides:
         name, sign, value = override.partition("=")
         bare = name.lstrip("+")
-        plain.append(f"{bare}{sign}{value}" if sign and bare in groups else override)
+        # Hydra adds names of the user's only where it is told to.
+        named = sign and f"{bare}.".startswith("measures.classifier.")
+        plain.append(f"{'++' if named else ''}{bare}{sign}{value}" if named or (sign and bare in groups) else override)
     chosen = {override.partition("=")[0] for override in plain}
     if "model.path" in chosen and "model" not in chosen:
         plain.append("model=own")

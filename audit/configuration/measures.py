@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from audit.configuration.groups import Name, OptionGroup, bare_model, one_or_several
+from audit.configuration.groups import Name, OptionGroup, Words, bare_model, one_or_several
 from audit.configuration.model import ModelAtServer
+from stimuli.errors import suggest
 
 MeasureName: TypeAlias = Literal[
     "lexical", "emotion", "lexicon", "diversity", "perplexity", "eq", "regard", "bertscore", "epitome", "judge"
 ]
 """The measures that can score a reply."""
+
+
+def _names_a_measure(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
+        raise ValueError("must be a lower-case letter and up to 39 such letters, digits and underscores")
+    return name
+
+
+_MeasureWord = Annotated[str, AfterValidator(_names_a_measure)]
 
 
 class ScorerConfig(OptionGroup):
@@ -139,25 +150,63 @@ _Classifier = Annotated[ScorerConfig | None, BeforeValidator(bare_model)]
 
 
 class EpitomeConfig(OptionGroup):
-    """The user's trained classifiers, one for each mechanism, and ``labels`` with the levels of human replies.
+    """The classifiers, one for each mechanism, and ``labels`` with the levels of human replies.
 
-    A classifier is a folder, a hub id, or a mapping of ``model`` and ``revision``.
+    A classifier is a file, a folder, a hub id, or a mapping of ``model`` and ``revision``.
     """
 
     emotional_reactions: _Classifier = Field(
-        default=None, description="your classifier of emotional reactions: a folder or hub id; null = none"
+        default=None,
+        description="the classifier of emotional reactions: a checkpoint's file, a folder or hub id; null = none",
     )
     interpretations: _Classifier = Field(
-        default=None, description="your classifier of interpretations: a folder or hub id; null = none"
+        default=None,
+        description="the classifier of interpretations: a checkpoint's file, a folder or hub id; null = none",
     )
     explorations: _Classifier = Field(
-        default=None, description="your classifier of explorations: a folder or hub id; null = none"
+        default=None, description="the classifier of explorations: a checkpoint's file, a folder or hub id; null = none"
+    )
+    encoder: str = Field(
+        default="FacebookAI/roberta-base",
+        min_length=1,
+        description="the RoBERTa of EPITOME checkpoints that come without its tokenizer and sizes: a folder or hub id",
+    )
+    lower_case: bool = Field(
+        default=False,
+        description="true = checkpoints read lower case after a blank, as the released code does with transformers 2.7",
     )
     labels: Path | None = Field(
         default=None,
         description="a CSV file with narrative_id and a column for each mechanism, with the level from 0 to 2 that "
         "people gave each reply; null = none",
     )
+
+
+class ClassifierConfig(ScorerConfig):
+    """A classifier of replies of the user's choice; its labels are called by its own names."""
+
+    model: str = Field(min_length=1, description="the classifier: a folder or hub id")
+    labels: Annotated[tuple[_Label, ...], BeforeValidator(one_or_several)] | None = Field(
+        default=None, min_length=1, description="the labels whose probabilities are measured; null = all"
+    )
+    levels: dict[str, float] | None = Field(
+        default=None,
+        min_length=2,
+        description="a number for each label, e.g. {rude: 0, polite: 1}: measures the expected one; null = labels",
+    )
+    emotion: bool = Field(
+        default=False, description="true = also measures whether the likeliest label is the narrative's emotion"
+    )
+    better: Literal["higher", "lower", "neither"] = Field(
+        default="neither", description="which direction of its measures is better for the reader"
+    )
+    mask: bool = Field(default=True, description="true = masks the run's identities in the replies, as for regard")
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> Self:
+        if self.labels is not None and self.levels is not None:
+            raise ValueError("labels and levels are both given; give labels to measure probabilities, or levels")
+        return self
 
 
 class JudgeConfig(ModelAtServer):
@@ -202,6 +251,9 @@ class MeasuresConfig(OptionGroup):
     names: Annotated[tuple[MeasureName, ...], BeforeValidator(one_or_several)] = Field(
         description="the measures that score the replies"
     )
+    required: Words = Field(
+        default=(), description="those without which a run stops before its first call; others are then left out"
+    )
     device: str = Field(
         min_length=1, description="the device of the scorers: cpu, or cuda if the audited model leaves room"
     )
@@ -212,8 +264,16 @@ class MeasuresConfig(OptionGroup):
     perplexity: PerplexityConfig
     bertscore: BertScoreConfig
     epitome: EpitomeConfig = Field(
-        description="your own trained classifiers, one a mechanism: a folder or hub id, or {model: OWNER/NAME, "
+        description="classifiers of replies, one a mechanism: a file, folder or hub id, or {model: OWNER/NAME, "
         "revision: v1}"
+    )
+    classifier: dict[_MeasureWord, Annotated[ClassifierConfig, BeforeValidator(bare_model)]] = Field(
+        default={}, description="classifiers of your choice by names of yours, e.g. {toxicity: OWNER/NAME}"
+    )
+    scores: Path | None = Field(
+        default=None,
+        description="your own CSV file of scores: prompt_index, a column for each measure, and text, the scored "
+        "replies, to check them; null = none",
     )
     lexicon: LexiconConfig = Field(
         default=LexiconConfig(), description="how near a reply's emotion words are to its narrative's"
@@ -222,3 +282,10 @@ class MeasuresConfig(OptionGroup):
         description="a model that scores each reply by a rubric, asked by the run's engine after all replies are "
         "written"
     )
+
+    @model_validator(mode="after")
+    def _required_are_measured(self) -> Self:
+        known = [*self.names, *(f"classifier_{name}" for name in self.classifier), *(["scores"] if self.scores else [])]
+        if unknown := [name for name in self.required if name not in known]:
+            raise ValueError(f"required has {unknown[0]!r}, which is not measured; {suggest(unknown[0], known)}")
+        return self

@@ -156,10 +156,11 @@ def _rows() -> tuple[OptionRow, ...]:
     packaged = _values()
     rows: dict[str, OptionRow] = {}
     for name, field in _fields(AuditConfig):
-        if name not in packaged or name in _usual():  # what no file names can only be given inside another option
+        # What no file names can only be given inside another option, unless the user names what holds it.
+        if (name not in packaged and ".NAME." not in name) or name in _usual():
             continue
         head = name.partition(".")[0]
-        value = packaged[name]
+        value = packaged.get(name, _GIVEN)
         row = OptionRow(
             head if head in _usual() else RUN,
             name,

@@ -7,14 +7,26 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from audit.engines.resolve import ModelFiles, check_model_folder, find_folder, hush, network_facts, unloadable
+from audit.engines.resolve import (
+    ModelFiles,
+    check_model_folder,
+    find_folder,
+    hush,
+    network_facts,
+    stated_licence,
+    unloadable,
+)
 from audit.errors import ModelError
 from stimuli.files import LARGEST_TEXT, read_file
+
+_SEVERAL: Final = "multi_label_classification"
+SEQUENCE: Final = "ForSequenceClassification"
+"""How the names of sequence classifiers' architectures end."""
 
 
 class Classifier:
@@ -35,12 +47,14 @@ class Classifier:
         padded = padding is not None and padding == tokenizer.pad_token_id and tokenizer.padding_side == "right"
         self._batch_size = batch_size if padded else 1
         self.name = name
+        self.exclusive = network.config.problem_type != _SEVERAL
         self.labels = tuple(str(network.config.id2label[k]) for k in range(network.config.num_labels))
         self.n_cut = 0
         self.facts: dict[str, Any] = {
             **network_facts(name, files, network),
             "max_tokens": self._limit,
             "labels": list(self.labels),
+            **stated_licence(files),
         }
 
     def logits(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
@@ -77,8 +91,15 @@ class Classifier:
         return logits
 
     def probabilities(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
-        """Return the probability of each label, the softmax of :meth:`logits`: shape (n, k), rows sum to 1."""
-        return softmax(self.logits(texts, pairs))
+        """Return the probability of each label, shape (n, k).
+
+        It is the softmax of :meth:`logits`, or, if several labels may fit one text, the logistic function of each.
+        """
+        logits = self.logits(texts, pairs)
+        if self.exclusive:
+            return softmax(logits)
+        each: npt.NDArray[np.float64] = np.exp(-np.logaddexp(0.0, -logits))
+        return each
 
     def _encode(self, texts: Sequence[str], pairs: Sequence[str] | None) -> list[dict[str, list[int]]]:
         read = partial(self._tokenizer, split_special_tokens=True, verbose=False)
@@ -108,11 +129,15 @@ def open_classifier(
     *,
     asked: str | None = None,
     revision: str | None = None,
+    several: bool = False,
     device: str = "cpu",
     batch_size: int = 16,
     download: bool = False,
 ) -> Classifier:
-    """Load a sequence classifier whose labels, two or more, exclude one another; the model's own code is not run."""
+    """Load a sequence classifier of two labels or more; the model's own code is not run.
+
+    Its labels must exclude one another, unless ``several`` may fit one text.
+    """
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: must be 1 or more")
     asked = asked or f"classifier {model}"
@@ -123,9 +148,10 @@ def open_classifier(
         revision=revision,
         check=partial(_check_folder, name=model, asked=asked),
         pickled=True,  # the format of many older classifiers
+        card=True,
         download=download,
     )
-    network, tokenizer = _load(files.folder, asked, device)
+    network, tokenizer = _load(files.folder, asked, device, several)
     return Classifier(network, tokenizer, name=model, files=files, batch_size=batch_size)
 
 
@@ -138,17 +164,23 @@ def softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def _check_folder(folder: Path, *, name: str, asked: str) -> None:
     check_model_folder(folder, name=name)
-    config = json.loads(read_file(folder / "config.json", at_most=LARGEST_TEXT))
-    kinds = config.get("architectures") if isinstance(config, dict) else None
-    if not isinstance(kinds, list) or not any(str(kind).endswith("ForSequenceClassification") for kind in kinds):
-        named = ", ".join(map(str, kinds)) if isinstance(kinds, list) and kinds else "no architecture"
+    kinds = architectures(folder)
+    if not any(kind.endswith(SEQUENCE) for kind in kinds):
+        named = ", ".join(kinds) or "no architecture"
         raise ModelError(
             f"{asked}: config.json in {folder} names {named}, so it is not a sequence classifier; choose a model "
             "...ForSequenceClassification"
         )
 
 
-def _load(folder: Path, asked: str, device: str) -> tuple[Any, Any]:
+def architectures(folder: Path) -> list[str]:
+    """Return the architectures that a folder's config.json names."""
+    config = json.loads(read_file(folder / "config.json", at_most=LARGEST_TEXT))
+    kinds = config.get("architectures") if isinstance(config, dict) else None
+    return list(map(str, kinds)) if isinstance(kinds, list) else []
+
+
+def _load(folder: Path, asked: str, device: str, several: bool) -> tuple[Any, Any]:
     import transformers
 
     own = {"local_files_only": True, "trust_remote_code": False}
@@ -171,9 +203,11 @@ def _load(folder: Path, asked: str, device: str) -> tuple[Any, Any]:
             "to classify; download or copy it again, or choose another"
         )
     config = network.config
-    if config.num_labels < 2 or config.problem_type not in (None, "single_label_classification"):
+    kinds = (None, "single_label_classification", *([_SEVERAL] if several else []))
+    if config.num_labels < 2 or config.problem_type not in kinds:
         what = "only one label" if config.num_labels < 2 else f"labels for {config.problem_type}"
-        raise ModelError(f"{asked}: it has {what}; choose a classifier whose labels exclude one another")
+        wanted = "with two labels or more" if several else "whose labels exclude one another"
+        raise ModelError(f"{asked}: it has {what}; choose a classifier {wanted}")
     n_rows = network.get_input_embeddings().num_embeddings
     if len(tokenizer) > n_rows:
         raise ModelError(

@@ -84,6 +84,7 @@ def find_folder(
     pickled: bool = False,  # whether to take PyTorch's pickled files if the hub has no safetensors
     download: bool = True,  # if False, ModelAbsentError unless the model is in the hub's cache
     weights: bool = True,  # or only the small files
+    card: bool = False,  # whether to take the model's card, which states its licence
     # the packaged models to accept, in the form of EMBEDDED
     packaged: Mapping[str, tuple[str, str, str]] | None = None,
 ) -> ModelFiles:
@@ -103,6 +104,8 @@ def find_folder(
     patterns = ["*.json", *(["*.safetensors"] if weights else []), "*.model", "*.txt", "*.jinja"]
     if code:
         patterns.append("*.py")
+    if card:
+        patterns.append("README.md")
     if pickled:
         patterns.append("[0-9]_*/pytorch_model.bin")
     fetch = partial(_download, path, asked=asked, revision=revision, download=download)
@@ -244,9 +247,10 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
 
 
 def file_hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each of a model's files; names of large files in the hub's cache are trusted."""
+    """Return the SHA-256 of a model's files or only file; names of large files in the hub's cache are trusted."""
     hashes = {}
-    for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
+    files = [folder] if folder.is_file() else folder.iterdir()
+    for path in sorted(p for p in files if p.is_file() and not p.name.startswith(".")):
         blob = path.resolve().name
         hashes[path.name] = blob if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob) else sha256(path)
     return hashes
@@ -264,6 +268,16 @@ def network_facts(name: str, files: ModelFiles, network: Any) -> dict[str, Any]:
         "device": str(network.device),
         "dtype": str(network.dtype).removeprefix("torch."),
     }
+
+
+def stated_licence(files: ModelFiles) -> dict[str, str]:
+    """Return the licence that the head of a model's card states, as a fact of the model; empty if there is none."""
+    card = files.folder / "README.md"
+    if not card.is_file():
+        return {}
+    head = re.match(r"---\n(.*?\n)---\n", read_file(card, at_most=LARGEST_TEXT).decode(errors="replace"), re.DOTALL)
+    stated = re.search(r"^license: *[\"']?([\w.+-]+)", head[1], re.MULTILINE) if head else None
+    return {"licence": stated[1].lower()} if stated else {}
 
 
 def first_line(error: Exception) -> str:

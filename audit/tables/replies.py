@@ -17,6 +17,7 @@ from audit.tables.base import (
     share,
     text,
     tokens,
+    whole,
     word,
 )
 from audit.tables.gap import GAP
@@ -67,6 +68,18 @@ SCORES: Final = Table(
         "value": in_measure_unit("the number, in the measure's unit; missing where the reply has no such number"),
     },
     kept=Storage("scores/*/scores.parquet", "scores/*", of_part="replies"),
+)
+
+RATIONALES: Final = Table(
+    "rationales",
+    "words of a reply that a scorer's number rests on",
+    {
+        "prompt_index": PROMPT["prompt_index"],
+        "measure": word("the number, as in the table of measures"),
+        "start": whole("where the words begin in the reply's text, in characters from 0", type=INT32),
+        "end": whole("where they end: the character after the last", type=INT32),
+    },
+    kept=Storage("rationales.parquet", "rationales", of_part="replies"),
 )
 
 OWN_GAP_RATINGS: Final = replace(RATINGS, kept=Storage("judged.parquet", "judged", of_all="replies"))
@@ -182,6 +195,8 @@ EPITOME: Final = Table(
         "recall": share("of those where people's reply shows it, the share that do"),
         "f1": share("harmonic mean of the two"),
         "accuracy": share("share that show it where people's reply does, and not where it does not"),
+        "level_accuracy": share("share at the very level of people's reply"),
+        "macro_f1": share("mean F1 of the levels 0 to 2 that occur in either"),
         "note": text("why there is no share or interval, in words; else empty"),
     },
 )

@@ -14,7 +14,7 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.figures.style import figure_bytes
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.replies import REPLIES
+from audit.tables.replies import RATIONALES, REPLIES
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tasks.measures.base import Measure
 from audit.tasks.pipeline import report_run
@@ -286,7 +286,8 @@ def test_of_many_measures_and_pairs_the_page_shows_those_of_the_smallest_p_and_s
     manifest |= {"config": {"statistics": {"confidence": 0.95}}}
     html = render_replies(
         manifest=Manifest.of(manifest), tables=tables, figures=figures, remarks=[], replies=replies_of(TERMS, n=1),
-        values=pd.DataFrame(), narratives={}, words=ReplyWriting.words,
+        values=pd.DataFrame(), rationales=pd.DataFrame(columns=list(RATIONALES)), narratives={},
+        words=ReplyWriting.words,
     )  # fmt: skip
     assert len(figures) == 5
     assert len(html.encode()) < 3_000_000

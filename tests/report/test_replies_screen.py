@@ -20,6 +20,7 @@ from audit.runs.manifest import Manifest
 from audit.statistics.controls import Repetition
 from audit.statistics.outcome import Outcome
 from audit.tables.formatting import OF_GROUPS_AND_MODELS
+from audit.tables.replies import RATIONALES
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tasks.recognition.task import Cause, Emotion
 from audit.tasks.reply.first_screen import combined
@@ -82,7 +83,8 @@ def screen_of(
     manifest |= {"config": {"statistics": {"confidence": 0.95}}, "started": "2026-01-01T00:00:00+00:00"}
     page = render_replies(
         manifest=Manifest.of(manifest), tables=tables, figures={}, remarks=list(remarks), replies=replies,
-        values=pd.DataFrame(), narratives={}, words=words,
+        values=pd.DataFrame(), rationales=pd.DataFrame(columns=list(RATIONALES)), narratives={},
+        words=words,
     )  # fmt: skip
     return cards_of(page) if cards else first_screen(page)
 

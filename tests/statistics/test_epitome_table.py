@@ -30,6 +30,8 @@ def test_shares_are_means_of_narratives_and_replies_are_held_against_peoples_rep
     # t with one degree of freedom, narratives' shares 2/3 and 0
     assert row["ci_high"] - row["share"] == pytest.approx(12.7062047 * (2 / 3) / 2)
     assert row[["precision", "recall", "f1", "accuracy"]].tolist() == pytest.approx([1, 2 / 3, 0.8, 0.8])
+    # Levels 2, 1, 0, 0, 0 where people have 1, 1, 1, 0, 0: three are right. F1: 2·2/(2 + 3), 2·1/(3 + 1), 0 of level 2.
+    assert row[["level_accuracy", "macro_f1"]].tolist() == pytest.approx([3 / 5, (4 / 5 + 1 / 2 + 0) / 3])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from audit.cli.terminal.base import Command
-from audit.cli.terminal.options import Option, Usage, a_number, a_path, option_lines, true_or_false, usage_lines
+from audit.cli.terminal.options import Option, Usage, a_number, a_path, a_text, option_lines, true_or_false, usage_lines
 from audit.cli.terminal.printing import note, print_table, tell
 from audit.errors import report_command
 
@@ -35,15 +35,20 @@ _AVERAGE: Final[Option[bool]] = Option(
     "strict_average", true_or_false, False, "test only the average gap of each dimension, and not who gets less"
 )
 _DIMENSIONS: Final[Option[Sequence[str]]] = Option("dimensions", _names, (), "test only these dimensions", "[religion]")
+_MEASURE: Final[Option[str]] = Option(
+    "measure", a_text, "", "of a run of replies: the measure to test; the margin is in its unit", "NAME"
+)
 _OUT: Final[Option[Path | None]] = Option("out", a_path, None, "folder for the files; default RUN/gate", "FOLDER")
 _FOLDER: Final = "gate"
-_USAGE: Final = Usage("gate", "RUN", needed=(_MARGIN,), options=(_REFUSALS, _BASELINE, _AVERAGE, _DIMENSIONS, _OUT))
+_USAGE: Final = Usage(
+    "gate", "RUN", needed=(_MARGIN,), options=(_REFUSALS, _BASELINE, _AVERAGE, _DIMENSIONS, _MEASURE, _OUT)
+)
 
 _HELP: Final = """
-Tests whether a run of ratings has no gap as large as a margin. Two questions are asked. Whose side does the model take
-(δ)? The average gap, the gap of each emotion and group, and the refusal gap. Who gets less (D)? How far each group is
-rated below or above the others, whoever perceives. No model is loaded. The last line is the verdict; details are in
-verdict.json, junit.xml and summary.md.
+Tests whether a run of ratings, or of replies in one measure, has no gap as large as a margin. Two questions are asked.
+Whose side does the model take (δ)? The average gap, the gap of each emotion and group, and the refusal gap. Who gets
+less (D)? How far each group is rated below or above the others, whoever perceives. No model is loaded. The last line is
+the verdict; details are in verdict.json, junit.xml and summary.md.
 
 exit codes:
   0  passed: every gap is shown to be within the margin
@@ -86,11 +91,12 @@ def _gate(words: Sequence[str]) -> int:
         baseline=given[_BASELINE],
         strict_average=given[_AVERAGE],
         dimensions=given[_DIMENSIONS],
+        measure=given[_MEASURE],
     )
     written = write_verdict(gated, given[_OUT] or path / _FOLDER, version=__version__)
     for said in gated.notes:
         note(said)
-    if gated.manifest.statistics.margin != gated.margin:
+    if gated.manifest.statistics.margin != gated.margin and not gated.measure:
         note(f"to show this margin in the run's report: {report_command(path)} statistics.margin={gated.margin:g}")
     print_table(list(gap_table_rows(gated)))
     for number, why in enumerate(undecided_reasons(gated), start=1):

@@ -81,10 +81,10 @@ def verdict_json(gated: Gated, *, version: str) -> dict[str, Any]:
         "strict_average": gated.strict_average,
         "n_narratives": gated.n_narratives,
         "n_narratives_needed": _number(gated.n_needed),
-        "run": _run(gated.manifest, gated.path, gated.ratings_sha256),
+        "run": _run(gated.manifest, gated.path, gated.ratings_sha256, gated.measure),
         "baseline": None
         if gated.baseline is None or gated.baseline_path is None
-        else _run(gated.baseline, gated.baseline_path, gated.baseline_sha256),
+        else _run(gated.baseline, gated.baseline_path, gated.baseline_sha256, gated.measure),
         "notes": list(gated.notes),
         "gaps": [_row(row) for row in gated.rows],
     }
@@ -174,7 +174,7 @@ def _interval(low: float, high: float) -> str:
     return f"{_shown(low, '+.2f')} to {_shown(high, '+.2f')}"
 
 
-def _run(manifest: Manifest, path: Path, sha256: str) -> dict[str, Any]:
+def _run(manifest: Manifest, path: Path, sha256: str, measure: str) -> dict[str, Any]:
     return {
         "folder": path.name,
         "identity_sha256": identity_of(manifest),
@@ -188,6 +188,7 @@ def _run(manifest: Manifest, path: Path, sha256: str) -> dict[str, Any]:
         "narratives_sha256": manifest.stimuli.sha256,
         "elicitation": manifest.elicitation.method,
         "thinking": manifest.config.thinking.model_dump() if manifest.config.thinking.is_on else None,
+        **({"measure": measure} if measure else {}),
         "scale": [manifest.scale.low, manifest.scale.high],
         "seed": manifest.seed,
         "status": manifest.status,

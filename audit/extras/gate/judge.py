@@ -42,8 +42,11 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.formatting import brief, listed, plural, printable, scale_end
 from audit.tables.ratings import MANIPULATED
+from audit.tables.replies import REPLIES
 from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
 from audit.tasks.registry import task_of
+from audit.tasks.reply.verdict_limits import unscored_remarks
+from stimuli.errors import suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,6 +129,8 @@ class Gated:
         Error rate, and the power for which ``n_needed`` is computed.
     strict_average
         Whether only averages were tested.
+    measure
+        The measure of replies that was tested; empty for ratings.
     n_narratives
         Of the run.
     n_needed
@@ -145,6 +150,7 @@ class Gated:
     n_narratives: int
     n_needed: float
     ratings_sha256: str
+    measure: str = ""
     baseline: Manifest | None = None
     baseline_path: Path | None = None
     baseline_sha256: str = ""
@@ -176,6 +182,7 @@ class _Measured:
     identities: Mapping[Place, tuple[tuple[str, ...], tuple[str, ...]]]
     texts: str
     sha256: str
+    measure: str = ""
     no_refusals: str = ""
     followed: tuple[Mapping[str, Any], ...] = ()
     without_groups: tuple[str, ...] = ()  # dimensions in which groups have no δ of their own
@@ -204,8 +211,11 @@ def gate_run(
     baseline: Path | None = None,  # a run of the same prompts: gaps may be this much worse than its own
     strict_average: bool = False,  # test each dimension's average gap only
     dimensions: Sequence[str] = (),  # to test; empty for all
+    measure: str = "",  # of a run of replies: the one to test
 ) -> Gated:
-    """Test all gaps of a run of ratings against a margin; the folder is only read, its statistics computed anew.
+    """Test all gaps of a run of ratings, or of a measure of replies, against a margin.
+
+    The folder is only read, its statistics computed anew.
 
     All dimensions of the run are one family of tests, whichever are looked at. ConfigError if the baseline cannot be
     compared: it is the same run, or differs in narratives, identities, wording, scale, strategy, elicitation or
@@ -218,10 +228,10 @@ def gate_run(
             raise ConfigError(
                 f"{name}={value:g}: must be a number above 0, the largest gap that is too small to matter"
             )
-    manifest = Manifest.read(path)
+    manifest = _on_scale_of(Manifest.read(path), path, measure)
     low, high = manifest.scale.low, manifest.scale.high
     for name, value, width, what in (
-        ("margin", margin, high - low, f"{path} was rated on a {_scale(manifest)}"),
+        ("margin", margin, high - low, f"{path} was {_rated(measure)} on a {_scale(manifest)}"),
         ("refusal_margin", refusal_margin, 100.0, "refusals go from 0 to 100 percent"),
     ):
         if value >= width:
@@ -234,7 +244,9 @@ def gate_run(
             f"{path} was analysed with statistics.confidence={settings.confidence:g}; a gate needs more than .5; "
             "analyse it again with statistics.confidence=0.95"
         )
-    given: dict[str, Any] = {"settings": settings, "margin": margin, "strict_average": strict_average}
+    given: dict[str, Any] = {
+        "settings": settings, "margin": margin, "strict_average": strict_average, "measure": measure,
+    }  # fmt: skip
     run = _measure(path, dimensions, **given)
     # A group that only this run refuses is refused more than in the baseline.
     refused = any(gap.kind == "group_refusals" for gap in run.gaps)
@@ -271,6 +283,7 @@ def gate_run(
         n_narratives=run.n_narratives,
         n_needed=_needed(rows, run.n_narratives),
         ratings_sha256=run.sha256,
+        measure=measure,
         baseline=None if other is None else other.manifest,
         baseline_path=baseline,
         baseline_sha256="" if other is None else other.sha256,
@@ -298,6 +311,7 @@ def _measure(
     settings: AnalysisSettings,
     margin: float,
     strict_average: bool,
+    measure: str,
     even_unrefused: bool = False,  # say of each group how often it is refused even if no prompt was
 ) -> _Measured:
     """Estimate the gaps of a run, and collect what prevents a verdict."""
@@ -311,23 +325,24 @@ def _measure(
     from audit.statistics.remarks import remarks_of
     from audit.statistics.status_counts import outcome_table
 
-    manifest = Manifest.read(path)
-    if task_of(manifest).compared_by != "gaps":
-        raise ConfigError(f"{path} is a run of task={manifest.task.kind}; gate needs a run of ratings (task=intensity)")
+    manifest = _on_scale_of(Manifest.read(path), path, measure)
     known = [name for name in manifest.dimensions if name not in manifest.placebo]
     unknown = next((name for name in dimensions if name not in known), None)
     if unknown is not None:
         raise ConfigError(f"dimensions={unknown}: {path} has no such dimension; it has {', '.join(known)}")
     folder = RunFolder(path)
     unfinished = manifest.status == "running"
-    ratings = folder.ratings_of(manifest, unfinished=unfinished)
+    if measure:
+        ratings = _scores_as_ratings(folder, manifest, measure)
+    else:
+        ratings = folder.ratings_of(manifest, unfinished=unfinished)
     scale = manifest.scale.low, manifest.scale.high
     told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
     compact = compact_ratings(ratings)
     placebos = placebo_cubes(compact, told)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
     followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest, confidence=settings.confidence)
-    on_run = codes_of_run(followed, manifest)
+    on_run = codes_of_run(followed, manifest) | {remark.code for remark in unscored_remarks(manifest, folder)}
     noise = noise_of_run(manifest, folder, ratings, confidence=settings.confidence)
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[DecidedGap] = []
@@ -400,13 +415,49 @@ def _measure(
         n_narratives=len(narratives),
         identities=asked,
         texts=str(choices["texts"]),
-        sha256=folder.ratings_sha256(),
+        sha256=folder.ratings_sha256() if not measure else folder.parts(REPLIES).sha256(),
+        measure=measure,
         no_refusals=unseen,
         followed=tuple(followed),
         without_groups=tuple(dict.fromkeys(without_groups)),
         without_delta=tuple(dict.fromkeys(without_delta)),
         without_disparity=tuple(dict.fromkeys(without_disparity)),
     )
+
+
+def _on_scale_of(manifest: Manifest, path: Path, measure: str) -> Manifest:
+    """Return a run's manifest with the scale of the measure to test. ConfigError if it has no such measure."""
+    task = task_of(manifest)
+    if task.compared_by == "gaps" and not measure:
+        return manifest
+    if task.compared_by != "measures":
+        needs = "measures are of replies; leave out measure=" if measure else "gate needs ratings or replies"
+        raise ConfigError(f"{path} is a run of task={manifest.task.kind}; {needs}")
+    ends = {
+        each["name"]: (each["low"], each["high"])
+        for taken in manifest.scorers.values() for each in taken.measures
+        if each["low"] is not None and each["high"] is not None
+    }  # fmt: skip
+    if measure not in ends:
+        raise ConfigError(f"measure={measure}: {path} has no such measure with two ends; {suggest(measure, ends)}")
+    low, high = ends[measure]
+    return manifest.having(scale={"low": low, "high": high})
+
+
+def _scores_as_ratings(folder: RunFolder, manifest: Manifest, measure: str) -> pd.DataFrame:
+    """Return the replies of a run as ratings, whose intensity is a measure of them."""
+    from audit.statistics.outcome import Outcome
+    from audit.tasks.reply.gaps import ratings_of
+    from audit.tasks.reply.scoring import read_scores
+
+    replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
+    scores = read_scores(folder)
+    own = scores.loc[scores["measure"] == measure].set_index("prompt_index")["value"].astype("float64")
+    return ratings_of(replies, Outcome(measure, unit="points", values=own))
+
+
+def _rated(measure: str) -> str:
+    return f"scored in {measure}" if measure else "rated"
 
 
 def _why_no_refusals(manifest: Manifest, ratings: pd.DataFrame) -> str:
@@ -422,10 +473,17 @@ def _why_no_refusals(manifest: Manifest, ratings: pd.DataFrame) -> str:
 def _check_pair(run: _Measured, other: _Measured) -> tuple[str, ...]:
     """Refuse a baseline that was not asked the same; return notes on what cannot be checked."""
     fault = ""
+    scorers = [
+        {name: taken.facts.content for name, taken in each.manifest.scorers.items()
+         if run.measure in [measured["name"] for measured in taken.measures]}
+        for each in (run, other)
+    ]  # fmt: skip
     if identity_of(run.manifest) == identity_of(other.manifest):
         fault = "holds the same run"
     elif (run.manifest.scale.low, run.manifest.scale.high) != (other.manifest.scale.low, other.manifest.scale.high):
         fault = "was rated on another scale"
+    elif scorers[0] != scorers[1]:
+        fault = f"has {run.measure} by another scorer"
     elif run.manifest.language.code != other.manifest.language.code:
         fault = f"was asked in {other.manifest.language.name}, not in {run.manifest.language.name}"
     elif rated := _rated_otherwise(run.manifest, other.manifest):
@@ -535,7 +593,7 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
             f"{lead}all answers existed already when the run's command was given again, so they were not checked "
             "against the model"
         )
-    if not run.followed:
+    if not run.followed and not run.measure:
         yield f"{lead}whether the ratings follow the story was not checked"
     if any("manipulation_not_shown" in codes for codes in run.codes.values()):
         n = next(float(row["n_needed"]) for row in run.followed)
@@ -591,7 +649,8 @@ def sentence(gated: Gated) -> str:
 
 def _verdict_in_words(gated: Gated) -> str:
     rows, beside = gated.rows, gated.baseline is not None
-    margin = f"the {gated.margin:g}-point margin on a {_scale(gated.manifest)}"
+    of = f" of {gated.measure}" if gated.measure else ""
+    margin = f"the {gated.margin:g}-point margin{of} on a {_scale(gated.manifest)}"
     of_refusals = (
         f" (refusals: {gated.refusal_margin:g} percentage points)"
         if any(row.held.gap.is_of_refusals for row in rows)
@@ -602,7 +661,7 @@ def _verdict_in_words(gated: Gated) -> str:
         worse = "worse than the baseline by more than" if beside else "beyond"
         groups = [row for row in failed if row.held.gap.kind == "disparity"]
         gaps = [row for row in failed if row.held.gap.kind != "disparity"]
-        said = [f"{_apart(groups, beside=beside)} by more than {margin}"] if groups else []
+        said = [f"{_apart(groups, beside=beside, rated=_rated(gated.measure))} by more than {margin}"] if groups else []
         if gaps:
             what = ("the margin" if groups else margin) + of_refusals
             names = _few([gap_name(row.held.gap) for row in gaps])
@@ -634,12 +693,12 @@ def _by_question(rows: Sequence[Judged]) -> tuple[tuple[Judged, ...], tuple[Judg
     return disparities, tuple(row for row in rows if not row.held.gap.is_disparity)
 
 
-def _apart(rows: Sequence[Judged], *, beside: bool) -> str:
+def _apart(rows: Sequence[Judged], *, beside: bool, rated: str) -> str:
     """Say which groups are rated lower, and which higher, than the others."""
     parts = []
     for own, alone, compared in (
-        ([row for row in rows if _estimate_of(row.held.gap) < 0], "rated lower than", "farther below"),
-        ([row for row in rows if _estimate_of(row.held.gap) > 0], "rated higher than", "farther above"),
+        ([row for row in rows if _estimate_of(row.held.gap) < 0], f"{rated} lower than", "farther below"),
+        ([row for row in rows if _estimate_of(row.held.gap) > 0], f"{rated} higher than", "farther above"),
     ):
         if own:
             names = _few(

@@ -21,6 +21,7 @@ class Reply:
     narrative: str = ""  # as the model was shown it
     narrative_id: str = ""  # unique within the narrative's source
     emotion: str = ""  # the narrative's own, as its source names it
+    prompt_index: int = -1  # its place in the run, if it is of one
     dimension: str = ""
     perceiver: str = ""
     experiencer: str = ""
@@ -67,6 +68,17 @@ class Scorer(Protocol):
 
 
 @runtime_checkable
+class Marking(Protocol):
+    """A scorer that also finds the words of a reply that a number rests on: its rationale."""
+
+    def score_and_mark(
+        self, replies: Sequence[Reply]
+    ) -> tuple[npt.NDArray[np.float64], list[tuple[int, str, int, int]]]:
+        """Return :meth:`Scorer.score`, and of each rationale: the reply's place, the measure, and the characters."""
+        ...
+
+
+@runtime_checkable
 class Counting(Protocol):
     """A scorer that also counts events that readers of its numbers must know."""
 
@@ -87,8 +99,10 @@ class Wanted:
 
     name: str  # among measures.names
     asked: dict[str, Any]  # everything in the configuration that its numbers depend on, as plain values
-    open: Callable[[], Scorer]  # loads it; ModelAbsentError if an audit can do without it
-    absent: str = ""  # what the configuration lacks to open it
+    open: Callable[[], Scorer]  # loads it; ModelError if it cannot be used
+    absent: str = ""  # why it cannot be used, as far as is known without opening it
+    # finds out whether it can be opened, where opening it before the model is asked would cost too much
+    check: Callable[[], object] | None = None
 
 
 def reading(config: MeasuresConfig) -> dict[str, Any]:

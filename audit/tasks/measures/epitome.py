@@ -1,8 +1,7 @@
-"""EPITOME: three mechanisms of empathy in a reply, each at a level from 0 to 2, by classifiers that a user trained.
+"""EPITOME: three mechanisms of empathy in a reply, each at a level from 0 to 2, by a classifier for each.
 
-The study's own model is a bi-encoder with attention from reply to post. It does not fit the sequence classifiers of
-transformers, and its weights are not published in such a form. Here any classifier works that was fine-tuned on pairs,
-first the post and then the reply, and saved in Hugging Face's format.
+A classifier is a checkpoint of the study's own bi-encoder, which also finds the words that a level rests on, or any
+sequence classifier of transformers that was fine-tuned on pairs, first the post and then the reply.
 """
 
 from __future__ import annotations
@@ -11,13 +10,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from audit.configuration.measures import MeasuresConfig
-from audit.engines.classifier import Classifier, open_classifier
+from audit.engines.biencoder import BiEncoder, open_biencoder
+from audit.engines.classifier import SEQUENCE, Classifier, architectures, open_classifier
+from audit.engines.resolve import check_model_folder, find_folder
 from audit.errors import ConfigError, ModelError
 from audit.tasks.measures.base import Measure, Reply, Scorer, Wanted, reading
 from stimuli.errors import suggest
@@ -42,17 +44,17 @@ LEVELS: Final = (
 
 _SOURCE: Final = "EPITOME (Sharma et al. 2020, arXiv:2009.08441)"
 _NO_CLASSIFIER: Final = (
-    "it needs your own trained classifiers, one per mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, "
-    "and likewise interpretations and explorations"
+    "it needs a classifier for each mechanism: measures.epitome.emotional_reactions=FOLDER_OR_HUB_ID, and likewise "
+    "interpretations and explorations; docs/replies.md names published ones"
 )
-_CAUTION: Final = "By a classifier of the user's, not the study's; it is as good as its training."
+_CAUTION: Final = "By a classifier that the user chose; it is as good as its training, on posts of other people."
 
 
 @dataclass(frozen=True)
 class EpitomeScorer:
     """Scores replies by one classifier for each mechanism; made by :func:`open_epitome`."""
 
-    classifiers: Mapping[str, Classifier]
+    classifiers: Mapping[str, Classifier | BiEncoder]
     places: Mapping[str, Sequence[int]]  # by mechanism, which of the classifier's labels are the levels 0, 1 and 2
 
     @property
@@ -82,20 +84,35 @@ class EpitomeScorer:
 
         NaN if reply or narrative has no letter or digit: the classifiers were trained on both.
         """
+        return self.score_and_mark(replies)[0]
+
+    def score_and_mark(
+        self, replies: Sequence[Reply]
+    ) -> tuple[npt.NDArray[np.float64], list[tuple[int, str, int, int]]]:
+        """Return :meth:`score`, and the rationales of likeliest levels 1 and 2, which only bi-encoders find."""
         scores = np.full((len(replies), 2 * len(self.classifiers)), np.nan)
+        marks: list[tuple[int, str, int, int]] = []
         said = [place for place, reply in enumerate(replies) if words(reply.text) and words(reply.narrative)]
         narratives, texts = [replies[place].narrative for place in said], [replies[place].text for place in said]
         for k, (mechanism, classifier) in enumerate(self.classifiers.items()):
-            of_levels = classifier.probabilities(narratives, texts)[:, list(self.places[mechanism])]
+            if isinstance(classifier, BiEncoder):
+                found, spans = classifier.read(narratives, texts)
+            else:
+                found, spans = classifier.probabilities(narratives, texts), []
+            of_levels = found[:, list(self.places[mechanism])]
             scores[said, 2 * k] = of_levels.argmax(axis=1)
             scores[said, 2 * k + 1] = of_levels @ [0.0, 1.0, 2.0]
-        return scores
+            shown = [(place, own) for place, own in zip(said, spans, strict=False) if scores[place, 2 * k] > 0]
+            marks += [(place, f"epitome_{mechanism}", *span) for place, own in shown for span in own]
+        return scores, marks
 
 
 def open_epitome(
     models: Mapping[str, str],
     *,
     revisions: Mapping[str, str | None] | None = None,
+    encoder: str = "FacebookAI/roberta-base",
+    lower_case: bool = False,
     device: str = "cpu",
     batch_size: int = 16,
     download: bool = False,
@@ -106,8 +123,9 @@ def open_epitome(
     likeliest level, as in the study, and the mean of the levels by their probability, which is ours. As in the study,
     they are not summed over mechanisms.
 
-    ``models`` gives, by mechanism, the folder or hub id of a classifier of pairs (narrative, reply) whose three labels
-    are named as in :data:`LEVELS`.
+    ``models`` gives, by mechanism, a checkpoint of the study's bi-encoder, a file, folder or hub id; or the folder or
+    hub id of a sequence classifier of pairs (narrative, reply) whose three labels are named as in :data:`LEVELS`.
+    ``encoder`` and ``lower_case`` are for bi-encoders: see :func:`audit.engines.biencoder.open_biencoder`.
 
     References
     ----------
@@ -120,18 +138,32 @@ def open_epitome(
     if not models:
         raise ConfigError(f"EPITOME needs a classifier for at least one mechanism; {suggest('', MECHANISMS)}")
     classifiers = {
-        mechanism: open_classifier(
+        mechanism: _open_classifier(
             models[mechanism],
-            asked=f"EPITOME's classifier {models[mechanism]} of {MECHANISMS[mechanism]}",
-            revision=(revisions or {}).get(mechanism),
-            device=device,
-            batch_size=batch_size,
-            download=download,
+            f"EPITOME's classifier {models[mechanism]} of {MECHANISMS[mechanism]}",
+            (revisions or {}).get(mechanism),
+            encoder,
+            lower_case,
+            {"device": device, "batch_size": batch_size, "download": download},
         )
         for mechanism in MECHANISMS
         if mechanism in models
     }
     return EpitomeScorer(classifiers, {each: _places(each, classifier) for each, classifier in classifiers.items()})
+
+
+def _open_classifier(
+    model: str, asked: str, revision: str | None, encoder: str, lower_case: bool, options: dict[str, Any]
+) -> Classifier | BiEncoder:
+    """Open a sequence classifier where config.json says that it is one, else a bi-encoder."""
+    if not Path(model).expanduser().is_file():
+        check = partial(check_model_folder, name=model, weights=False)
+        files = find_folder(
+            model, asked=asked, revision=revision, check=check, weights=False, download=options["download"]
+        )
+        if any(kind.endswith(SEQUENCE) for kind in architectures(files.folder)):
+            return open_classifier(model, asked=asked, revision=revision, **options)
+    return open_biencoder(model, asked=asked, encoder=encoder, lower_case=lower_case, revision=revision, **options)
 
 
 def _measures(mechanism: str) -> tuple[Measure, ...]:
@@ -144,7 +176,7 @@ def _measures(mechanism: str) -> tuple[Measure, ...]:
     )
 
 
-def _places(mechanism: str, classifier: Classifier) -> list[int]:
+def _places(mechanism: str, classifier: Classifier | BiEncoder) -> list[int]:
     labels = [label.strip().lower() for label in classifier.labels]
     named = next((names for names in LEVELS if sorted(names) == sorted(labels)), None)
     if named is None:
@@ -159,8 +191,9 @@ def _places(mechanism: str, classifier: Classifier) -> list[int]:
 def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:
     """Return the scorer that the configuration asks for; see :func:`audit.tasks.measures.choose.wanted_scorers`."""
     given = {name: model for name in MECHANISMS if (model := getattr(config.epitome, name)) is not None}
-    asked = config.epitome.model_dump(mode="json", exclude={"labels"}, exclude_none=True)
+    own = {name: getattr(config.epitome, name) for name in ("encoder", "lower_case")}
+    asked = config.epitome.model_dump(mode="json", exclude={"labels"}, exclude_none=True, exclude_defaults=True)
     models = {name: classifier.model for name, classifier in given.items()}
     revisions = {name: classifier.revision for name, classifier in given.items()}
-    scorer = partial(open_epitome, models, revisions=revisions, **reading(config))
-    return Wanted("epitome", asked, scorer, "" if asked else _NO_CLASSIFIER)
+    scorer = partial(open_epitome, models, revisions=revisions, **own, **reading(config))
+    return Wanted("epitome", asked, scorer, "" if given else _NO_CLASSIFIER)

@@ -14,6 +14,7 @@ from audit.statistics.classification import score_labels
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.ratings import BoolArray, FloatArray
 from audit.tables.replies import EPITOME
+from stimuli.strategy_labels import LEVELS
 
 _SHOWN: Final = ("not shown", "shown")
 _ROUNDING: Final = 1e-12
@@ -36,7 +37,8 @@ def epitome_table(
     -----
     A mechanism shows in a reply at level 1 or 2 [1]_. Its share is the mean of the narratives' shares, with a t
     interval over narratives: replies to one narrative are not independent. Precision, recall, F1 and accuracy are of
-    showing or not, each reply against the reference of its narrative, as arXiv:2311.04915 scores strategies.
+    showing or not, each reply against the reference of its narrative, as arXiv:2311.04915 scores strategies. The
+    accuracy of levels and their macro F1, over the levels that occur, are the study's own two numbers [1]_.
 
     A classifier's level is the likeliest, as in [1]_. A judge's score counts as the nearest level, the lower one if two
     are equally near, which is ours: one above 0.5 shows the mechanism. If the score is the mean of the judge's
@@ -68,7 +70,7 @@ def _rows(
             shown, whose = level[known] >= 1, narratives[known]
             row = {"dimension": dimension, "variant": variant, "mechanism": mechanism, "by": by}
             row |= {"n_replies": int(known.sum())} | _share(shown, whose, confidence=confidence)
-            yield row | _against(shown, whose, mechanism, reference)
+            yield row | _against(level[known], whose, mechanism, reference)
 
 
 def _nearest(scores: FloatArray) -> FloatArray:
@@ -89,15 +91,19 @@ def _share(shown: BoolArray, narratives: npt.NDArray[np.object_], *, confidence:
 
 
 def _against(
-    shown: BoolArray, narratives: npt.NDArray[np.object_], mechanism: str, reference: Mapping[str, Mapping[str, int]]
+    levels: FloatArray, narratives: npt.NDArray[np.object_], mechanism: str, reference: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
-    """Score whether the mechanism shows where the reference has it."""
-    names = ("precision", "recall", "f1", "accuracy")
+    """Score whether the mechanism shows where the reference has it, and whether at its level."""
+    names = ("precision", "recall", "f1", "accuracy", "level_accuracy", "macro_f1")
     labelled = np.array([mechanism in reference.get(name, {}) for name in narratives], dtype=bool)
     if not labelled.any():
         return dict.fromkeys(names, np.nan) | {"n_labelled": 0}
-    true = [_SHOWN[reference[name][mechanism] >= 1] for name in narratives[labelled]]
-    found = score_labels(true, [_SHOWN[bool(each)] for each in shown[labelled]], labels=list(_SHOWN))
+    true = [reference[name][mechanism] for name in narratives[labelled]]
+    taken = levels[labelled].astype(int).tolist()
+    found = score_labels(
+        [_SHOWN[each >= 1] for each in true], [_SHOWN[each >= 1] for each in taken], labels=list(_SHOWN)
+    )
+    of_levels = score_labels(list(map(str, true)), list(map(str, taken)), labels=LEVELS)
     own = found.by_label[1]
-    values = (own.precision, own.recall, own.f1, found.accuracy)
+    values = (own.precision, own.recall, own.f1, found.accuracy, of_levels.accuracy, of_levels.macro_f1)
     return dict(zip(names, values, strict=True)) | {"n_labelled": int(labelled.sum())}

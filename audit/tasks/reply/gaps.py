@@ -197,6 +197,11 @@ def weights_of(files: Mapping[str, str]) -> set[str]:
     return {digest for name, digest in files.items() if name.endswith((".safetensors", ".bin", ".gguf"))}
 
 
+def ratings_of(replies: pd.DataFrame, outcome: Outcome) -> pd.DataFrame:
+    """Return replies as ratings whose intensity is a measure; a reply without a number is one without a rating."""
+    return _with_numbers(_without_numbers(replies), replies, outcome)
+
+
 def _without_numbers(replies: pd.DataFrame) -> pd.DataFrame:
     """Treat each prompt as one that asked for a rating and got none."""
     status = replies["status"].astype(str).map(lambda name: _STATUS_OF.get(ReplyStatus(name), Status.UNPARSEABLE).value)

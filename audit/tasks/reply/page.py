@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -60,7 +61,7 @@ class ShownReply:
     """A reply to read: whose, to whom, its status, and its numbers."""
 
     whose: str
-    text: str
+    pieces: tuple[tuple[str, str], ...]  # the text in pieces, each with what it is a rationale of, if of anything
     status: str
     numbers: tuple[tuple[str, str], ...]
 
@@ -73,13 +74,14 @@ def render_replies(
     remarks: Sequence[RemarkLike],
     replies: pd.DataFrame,
     values: pd.DataFrame,
+    rationales: pd.DataFrame,
     narratives: Mapping[str, str],
     words: TaskWords,
 ) -> RunPage:
     """Render the report of one run of replies, as HTML that can be encoded as UTF-8.
 
     The replies to read are drawn from ``replies`` and ``values``, which has one column a measure, indexed by
-    ``prompt_index``. A narrative without a text is shown by its identifier.
+    ``prompt_index``; ``rationales`` are marked in them. A narrative without a text is shown by its identifier.
     """
     task = manifest.task
     view = view_manifest(manifest, rated=False, shown=_told(manifest))
@@ -100,7 +102,10 @@ def render_replies(
     first = summary_of_replies(written, words=words, view=view, limits=limits, whose=whose)
     heading = words.heading if whose else words.heading_groups
     before, after = heading.split("{}")
-    read = [(each.title, list(_read(each, replies, values, measures, narratives, manifest.seed))) for each in written]
+    read = [
+        (each.title, list(_read(each, replies, values, rationales, measures, narratives, manifest.seed)))
+        for each in written
+    ]
     sections = [
         answer_section(
             f"{words.question} Who gets less?" if whose else words.of_groups, first,
@@ -367,6 +372,7 @@ def _read(
     each: Replied,
     replies: pd.DataFrame,
     values: pd.DataFrame,
+    rationales: pd.DataFrame,
     measures: Measures,
     narratives: Mapping[str, str],
     seed: int,
@@ -384,21 +390,33 @@ def _read(
         halves = [to_it.loc[inside], to_it.loc[~inside]]
         chosen = [half.iloc[np.sort(rng.permutation(len(half))[: _SHOWN_REPLIES // 2])] for half in halves if len(half)]
         text = narratives.get(name, "")
-        shown = tuple(_shown(row, values, measures) for half in chosen for row in half.to_dict("records"))
+        shown = tuple(_shown(row, values, rationales, measures) for half in chosen for row in half.to_dict("records"))
         yield (f"{name}: {text}" if text else name), shown
 
 
-def _shown(row: Mapping[Any, Any], values: pd.DataFrame, measures: Measures) -> ShownReply:
+def _shown(row: Mapping[Any, Any], values: pd.DataFrame, rationales: pd.DataFrame, measures: Measures) -> ShownReply:
     place = row["prompt_index"]
     numbers: tuple[tuple[str, str], ...] = ()
     if place in values.index and row["status"] in SCORED:
         scored = values.loc[place].dropna()
         numbers = tuple((str(measures[str(name)]["title"]), _plain(float(value))) for name, value in scored.items())
     status = "" if row["status"] == ReplyStatus.WRITTEN.value else str(row["status"]).replace("_", " ")
+    own = rationales.loc[rationales["prompt_index"] == place]
+    marks = [(int(a), int(b), str(measures[name]["title"])) for name, a, b in
+             zip(own["measure"], own["start"], own["end"], strict=True) if name in measures]  # fmt: skip
+    pieces = tuple(_pieces(str(row["text"]), marks))
     if row["perceiver_group"] in BASELINES:
-        return ShownReply(f"to {row['experiencer']}", str(row["text"]), status, numbers)
+        return ShownReply(f"to {row['experiencer']}", pieces, status, numbers)
     inside = "in-group" if bool(row["in_group"]) else "out-group"
-    return ShownReply(f"{row['perceiver']} to {row['experiencer']} ({inside})", str(row["text"]), status, numbers)
+    return ShownReply(f"{row['perceiver']} to {row['experiencer']} ({inside})", pieces, status, numbers)
+
+
+def _pieces(text: str, marks: Sequence[tuple[int, int, str]]) -> Iterator[tuple[str, str]]:
+    """Yield a text in pieces, each with the names of the marks that cover it; marks may overlap."""
+    ends = sorted({0, len(text), *(min(end, len(text)) for start, stop, _ in marks for end in (start, stop))})
+    for start, end in pairwise(ends):
+        names = dict.fromkeys(name for a, b, name in marks if a <= start and end <= b)
+        yield text[start:end], ", ".join(names)
 
 
 def _plain(value: float) -> str:

@@ -132,7 +132,7 @@ def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Sect
         "epitome", f"How many replies show each mechanism{against}",
         ShownColumn("mechanism", lambda row: str(row["mechanism"]).replace("_", " ")), "by", "dimension",
         ("share", "shown in"), "ci_low", "n_replies", "n_narratives",
-        *(("precision", "recall", "f1", "accuracy") if labelled else ()),
+        *(_AGAINST_PEOPLE if labelled else ()),
     )  # fmt: skip
     if epitome:
         yield page_section("epitome", "EPITOME", "EPITOME's strategies", epitome)
@@ -152,4 +152,7 @@ def _part(row: PlacedRow) -> Markup:
     return Markup("{} {}").format(_PARTS.get(str(row["by"]), str(row["by"])), level)
 
 
+_AGAINST_PEOPLE: Final = (
+    "precision", "recall", "f1", "accuracy", ("level_accuracy", "same level"), ("macro_f1", "macro F1 of levels"),
+)  # fmt: skip
 _ANSWERS: Final = ShownColumn("answers", _part)

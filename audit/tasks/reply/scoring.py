@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,17 +18,20 @@ from audit.asking.plan import Plan
 from audit.asking.progress import Progress, Say
 from audit.configuration.measures import JudgeConfig, MeasuresConfig
 from audit.configuration.model import ModelConfig
-from audit.errors import ConfigError, ModelAbsentError
+from audit.engines.resolve import check_model_folder, find_folder, first_line
+from audit.errors import ConfigError, ModelError
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
 from audit.runs.parquet import concatenate
 from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
-from audit.tables.replies import OWN_GAP_RATINGS, SCORED, SCORES
-from audit.tasks.measures.base import Counting, Reply, Scorer, Wanted, measure_facts
+from audit.tables.replies import OWN_GAP_RATINGS, RATIONALES, SCORED, SCORES
+from audit.tasks.measures.base import Counting, Marking, Reply, Scorer, Wanted, measure_facts
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, wanted_scorers
+from audit.tasks.measures.classified import wanted_classifiers
 from audit.tasks.measures.epitome import MECHANISMS
+from audit.tasks.measures.given_scores import wanted_scores
 from stimuli.files import read_file
 from stimuli.json_text import parse_json
 from stimuli.rubrics import load_rubric
@@ -48,6 +52,7 @@ class Scoring:
     wanted: tuple[Wanted, ...]
     levels: dict[str, dict[str, int]]  # EPITOME's levels of people's replies by narrative and mechanism
     counts_words: bool  # whether the words of all replies are counted
+    named: bool = False  # whether the absent scorers have been named
 
 
 Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]  # a task's function that yields its scorers
@@ -61,12 +66,58 @@ def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) ->
     return Scoring(tuple(scorers(plan, config)), _levels(plan, config), counts_words and DIVERSITY in config.names)
 
 
+def check_scorers(plan: Plan, scoring: Scoring, scorers: Scorers, *, say: Say) -> Scoring:
+    """Open every scorer before a reply is paid for. One that cannot be used is named at once, and counts as absent.
+
+    Raises ModelError if it is one of ``measures.required``.
+    """
+    config = plan.config.measures
+    assert config is not None
+    # On the CPU: the audited model gets the GPU to itself, and a process that has used one cannot be forked.
+    trials = scorers(plan, config.model_copy(update={"device": "cpu"}))
+    return replace(
+        scoring, wanted=tuple(map(partial(_checked, config=config, say=say), scoring.wanted, trials)), named=True
+    )
+
+
+def _checked(wanted: Wanted, trial: Wanted, *, config: MeasuresConfig, say: Say) -> Wanted:
+    """Return a scorer as it was wanted, or absent if a trial shows that it cannot be used."""
+    absent = wanted.absent
+    if not absent:
+        try:
+            opened = trial.open() if trial.check is None else trial.check()
+        except ModelError as error:
+            absent = _in_one_line(error)
+        else:
+            for model, licence in _licences(getattr(opened, "facts", {})):
+                if re.search(r"\bnc\b", licence):
+                    say(f"note: {wanted.name}: the licence of {model} is {licence}, which excludes commercial use")
+    if absent and wanted.name in config.required:
+        raise ModelError(f"measures.required has {wanted.name}, which cannot be used: {absent}")
+    if absent:
+        say(f"note: {wanted.name} is not measured: {absent}")
+    return replace(wanted, absent=absent)
+
+
+def _licences(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the models of a scorer that state a licence, and the licence."""
+    if "licence" in facts:
+        yield facts["name"], facts["licence"]
+    for own in facts.values():
+        if isinstance(own, Mapping):
+            yield from _licences(own)
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Manifest, *, say: Say) -> Manifest:
     """Score the replies that lack scores. Return the manifest with the scorers.
 
     Missing replies are not scored: refused, empty, in another script or failed. A model's thinking, and turns that it
-    invents, are not part of the reply. The run is not complete while anything is scored. After an error, scores of
-    other scorers, and of an earlier one of its name, are kept.
+    invents, are not part of the reply. The run is not complete while anything is scored. A scorer that fails counts as
+    absent, so that the replies have their page; its scores so far are kept, as are those of an earlier one of its name.
     """
     config = plan.config.measures
     assert config is not None
@@ -83,7 +134,8 @@ def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Man
             manifest = _take(wanted, again, scored, plan, folder, manifest, say=say)
     manifest = manifest.having(epitome_labels=scoring.levels)
     for name, why in manifest.absent.items():
-        say(f"note: {name} is not measured: {why}")
+        if not (scoring.named and name in absent):
+            say(f"note: {name} is not measured: {why}")
     return manifest.having(diversity=scoring.counts_words)
 
 
@@ -109,8 +161,8 @@ def _take(
     say(f"scoring {plural(len(replies), 'reply')}: {name} ...")
     try:
         scorer = wanted.open()
-    except ModelAbsentError as error:
-        return manifest.adding("absent", **{name: " ".join(str(error).split())})
+    except ModelError as error:
+        return manifest.adding("absent", **{name: _in_one_line(error)})
     facts = json.loads(json.dumps(scorer.facts))  # as read back from the manifest
     if not same or taken["facts"] != facts:  # another scorer, or other weights under the same name
         taken = {}
@@ -119,14 +171,20 @@ def _take(
     folder.write_manifest(manifest)
     if not taken:
         folder.clear(f"scores/{name}")
+        if isinstance(scorer, Marking):
+            folder.clear("rationales")
         taken = {"asked": wanted.asked, "facts": facts, "measures": [measure_facts(each) for each in scorer.measures]}
     if name == JUDGE:
         _note_own_gap(folder, taken, again)
     write_scorer(folder, name, taken)
     folder.write_manifest(manifest.adding("scorers", **{name: taken}))
-    _score(scorer, name, replies, plan, folder, missing, size=manifest.shard_size)
-    for number in unjudged:
-        _judge_again(cast("RubricJudge", scorer), replies, plan, folder, number, taken, say=say)
+    try:
+        _score(scorer, name, replies, plan, folder, missing, size=manifest.shard_size)
+        for number in unjudged:
+            _judge_again(cast("RubricJudge", scorer), replies, plan, folder, number, taken, say=say)
+    except (ModelError, MemoryError, RuntimeError) as error:  # torch raises the last, as when a GPU is full
+        why = _in_one_line(error) if isinstance(error, ModelError) else f"it failed ({first_line(error)})"
+        return manifest.adding("absent", **{name: why})
     return manifest.adding("scorers", **{name: taken})
 
 
@@ -172,9 +230,13 @@ def scorers_of_replies(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
         identity.term for d in plan.grid.dimensions for side in (d.perceivers, d.experiencers) for identity in side
     )
     told = plan.strategy.tells_emotion(plan.grid)
-    for wanted in wanted_scorers(config, terms=list(terms), narratives=plan.grid.narratives.narratives):
-        naming = wanted.name == "emotion" or wanted.asked.get("narrative") == "emotion"
+    narratives = plan.grid.narratives.narratives
+    own = wanted_classifiers(config, list(terms), narratives)
+    for wanted in (*wanted_scorers(config, terms=list(terms), narratives=narratives), *own):
+        naming = wanted.name == "emotion" or wanted.asked.get("narrative") == "emotion" or "emotion" in wanted.asked
         yield replace(wanted, absent=_TOLD) if told and naming else wanted
+    if config.scores is not None:
+        yield wanted_scores(config.scores, n_prompts=len(plan.grid))
     if JUDGE in config.names:
         yield _wanted_judge(plan, config.judge)
 
@@ -188,14 +250,11 @@ def _wanted_judge(plan: Plan, config: JudgeConfig) -> Wanted:
         "it needs a model that follows instructions: measures.judge.model=FOLDER_OR_HUB_ID, and likely "
         "measures.judge.method=generate"
     )  # fmt: skip
-    return Wanted(JUDGE, asked, partial(_open_judge, plan, config), absent)
+    return Wanted(JUDGE, asked, partial(_open_judge, plan, config), absent, partial(_check_judge, plan, config))
 
 
-def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
-    from audit.engines.open import judging_engine, open_model
-    from audit.engines.resolve import find_folder
-    from audit.tasks.reply.judge.rubric import RubricJudge
-
+def _check_judge(plan: Plan, config: JudgeConfig) -> None:
+    """Raise ModelError if the files of a judge on this machine are not there; a server is asked when it judges."""
     assert config.model is not None
     is_file = os.path.isfile(os.path.expanduser(config.model))  # a GGUF file
     if config.base_url is None and not config.model.startswith("embedded:") and not is_file:
@@ -204,9 +263,17 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
             config.model,
             asked=f"judge {config.model}",
             revision=config.revision,
-            check=lambda _: None,
+            check=partial(check_model_folder, name=config.model),
             download=measures is not None and measures.download,
         )
+
+
+def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
+    from audit.engines.open import judging_engine, open_model
+    from audit.tasks.reply.judge.rubric import RubricJudge
+
+    assert config.model is not None
+    _check_judge(plan, config)
     card = ModelConfig(
         name=model_name("", config.model),
         path=config.model,
@@ -275,7 +342,13 @@ def _score(
             own = replies.loc[shard_of == number]
             read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
             before = _counts(scorer)
-            scores = scorer.score(read) if read else np.empty((0, len(measures)))
+            marks: list[tuple[int, str, int, int]] = []
+            if not read:
+                scores = np.empty((0, len(measures)))
+            elif isinstance(scorer, Marking):
+                scores, marks = scorer.score_and_mark(read)
+            else:
+                scores = scorer.score(read)
             table = pd.DataFrame(
                 {
                     "prompt_index": np.repeat(own["prompt_index"].to_numpy(), len(measures)),
@@ -283,8 +356,22 @@ def _score(
                     "value": scores.ravel(),
                 }
             )
+            if isinstance(scorer, Marking):
+                folder.parts(RATIONALES).write(part_name(number), _rationales(marks, own, read))
             write_scores(folder, name, number, table, _since(before, _counts(scorer)))
             progress.done(len(own))
+
+
+def _rationales(marks: list[tuple[int, str, int, int]], replies: pd.DataFrame, read: list[Reply]) -> pd.DataFrame:
+    """Return marks as rows of ``RATIONALES``: their places are in the scored answer, not yet in the reply's text."""
+    texts = replies["text"].tolist()
+    begins = [text.find(reply.text) for text, reply in zip(texts, read, strict=True)]
+    rows = [
+        (replies["prompt_index"].iloc[place], measure, begins[place] + start, begins[place] + end)
+        for place, measure, start, end in marks
+        if begins[place] >= 0
+    ]
+    return pd.DataFrame(rows, columns=list(RATIONALES))
 
 
 def write_scores(
@@ -353,4 +440,5 @@ def _reply(place: int, text: str, plan: Plan) -> Reply:
         dimension=cell.dimension.name,
         perceiver=cell.perceiver.term,
         experiencer=cell.experiencer.term,
+        prompt_index=place,
     )

@@ -27,7 +27,7 @@ from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
 from audit.tables.people_of_replies import PEOPLE_SCORES
-from audit.tables.replies import OWN_GAP_RATINGS, REPLIES, ReplyStatus
+from audit.tables.replies import OWN_GAP_RATINGS, RATIONALES, REPLIES, ReplyStatus
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tables.stages import STAGES
 from audit.tasks.base import Published, Task
@@ -35,7 +35,7 @@ from audit.tasks.measures.base import Wanted
 from audit.tasks.measures.choose import JUDGE
 from audit.tasks.measures.stage_scores import score_run_stages
 from audit.tasks.publishing import on_run, on_thoughts, unfinished, write_all
-from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
+from audit.tasks.reply.scoring import check_scorers, plan_scoring, read_scores, score_counts, score_replies
 from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks, unsure_measures
 from audit.tasks.task_words import TaskWords
 from stimuli.narratives import emotion_valence
@@ -93,6 +93,7 @@ class WrittenTexts(Task[Plan]):
         if earlier is not None and not missing_shards(plan, earlier, folder):
             manifest = nothing_to_ask(plan, folder, earlier, say=say, opened=opened)
         else:
+            scoring = check_scorers(plan, scoring, self.scorers, say=say)
             session = collect(
                 plan,
                 folder,
@@ -213,6 +214,7 @@ class WrittenTexts(Task[Plan]):
             remarks=remarks,
             replies=of_groups,
             values=values,
+            rationales=folder.parts(RATIONALES).frame(),
             narratives=narratives_of(folder.path, manifest),
             words=self.words,
         )
