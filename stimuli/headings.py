@@ -28,13 +28,17 @@ def guess_columns(lacking: Iterable[str], headings: Iterable[str]) -> dict[str, 
     --------
     >>> guess_columns(["narrative_id", "emotion", "neutral"], ["Gefühl", "Story text", "Nr."])
     {'narrative_id': 'Nr.', 'neutral': 'Story text', 'emotion': 'Gefühl'}
+    >>> guess_columns(["narrative_id", "rating"], ["Vignette", "Gefühl", "Score"])
+    {'narrative_id': 'Vignette', 'rating': 'Score'}
     """
-    left = list(headings)
+    left, lacking = list(headings), list(lacking)
     found: dict[str, str] = {}
     rest: list[str] = []
     for ours in lacking:
         words = {heading: re.findall(r"[^\W_]+", heading.casefold()) for heading in left}
-        near = [each for word in _WORDS.get(ours, (ours,)) for each in left if word in words[each]]
+        # Beside ratings there are no texts: a column "Vignette" says of which vignette they are.
+        texts = _WORDS["neutral"] if ours == "narrative_id" and "neutral" not in lacking else ()
+        near = [each for word in (*_WORDS.get(ours, (ours,)), *texts) for each in left if word in words[each]]
         if near:
             found[ours] = near[0]
             left.remove(near[0])

@@ -294,7 +294,7 @@ def _sample(rows: Sequence[Narrative], per_emotion: int, seed: int) -> list[Narr
         if per_emotion > len(available):
             raise StimulusError(
                 f"stimuli.situations_per_emotion={per_emotion}, but {emotion} has {len(available)}; "
-                f"ask for at most {min(map(len, places.values()))}"
+                f"ask for at most {min(map(len, places.values()))}, or for all (stimuli.situations_per_emotion=all)"
             )
         rng = np.random.default_rng([seed, zlib.crc32(emotion.encode())])
         kept.extend(rng.choice(available, size=per_emotion, replace=False).tolist())

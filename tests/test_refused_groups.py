@@ -81,7 +81,7 @@ def test_a_deployed_model_that_refuses_a_group_fails_and_every_surface_names_the
     assert set(found["code"]) == {"higher", "not_shown"}
     number = f"{found.loc['Cendi', 'disparity']:+.1f}"
     for said in (page, terminal):
-        assert "Refusals: higher for Cendi than for the others" in said
+        assert "Cendi is refused more often than the others" in said
         assert f"{number} percentage points" in said
     # Who asks who is rated lower gets ratings alone.
     assert set(audit.open_run(run).disparity["outcome"]) == {"intensity"}
@@ -102,7 +102,7 @@ def test_equal_refusals_find_nobody(make_run):
     assert set(verdicts_of(run).values()) == {"passed"}
     found, page, terminal = published(run)
     assert set(found["code"]) == {"not_shown"}
-    assert "Refusals: higher" not in page + terminal
+    assert "refused more often" not in page + terminal
 
 
 def test_refusals_of_one_term_are_of_the_term_and_not_of_its_group(make_run):
@@ -112,7 +112,7 @@ def test_refusals_of_one_term_are_of_the_term_and_not_of_its_group(make_run):
     found, page, terminal = published(run)
     assert found.loc["Cendi", "code"] not in ("lower", "higher")
     assert "terms_differ" in found.loc["Cendi", "limits"]
-    assert "Refusals: higher" not in page + terminal
+    assert "refused more often" not in page + terminal
 
 
 def test_without_a_refusal_there_is_no_row_and_no_gap(make_run):
@@ -188,5 +188,5 @@ def test_the_index_names_who_is_refused_more_beside_who_gets_less(make_run):
         publish_ratings(kept, Manifest.read(run))
     made = write_index(run.parent)
     [row] = made.rows.to_dict("records")
-    assert row["refused_words"].startswith("Refusals: higher for Cendi")
+    assert row["refused_words"].startswith("Cendi is refused more often")
     assert "one refused more" in made.page.read_text("utf-8")

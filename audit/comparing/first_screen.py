@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from audit.comparing.page import BESIDES, DIFFERING, counted_alike
 from audit.comparing.pair_answers import (
+    COMPARABLE,
     FOUND,
     NONE,
     PairAnswer,
@@ -81,7 +82,7 @@ def summary_of_runs(results: Results, *, along: Sequence[ShortAnswer] = ()) -> S
             plural(len(runs), "run"), _asked(n_without, len(runs)), say_differences(runs)
         ),
         [*along, *(each.short for each in answers)],
-        [("What next", next_steps(answers))],
+        [],
         not_concluded=[
             *_left_open([*results.rows("comparisons"), *strategies, *results.rows("disparity_changes")]),
             *(NOT_OF_A_SERIES if along else ()),
@@ -90,6 +91,7 @@ def summary_of_runs(results: Results, *, along: Sequence[ShortAnswer] = ()) -> S
         ],
         source=sources_of(runs),
         chosen_by=f"{'trends first, then ' if along else ''}how many differences were found",
+        step=next_steps(answers),
         meaning=MEANING_OF_CHANGES if any(row["dimension"] not in alone for row in gaps) else DISPARITY_IN_SHORT + ".",
     )  # fmt: skip
 
@@ -98,7 +100,7 @@ def _of_pairs(rows: Sequence[PlacedRow], dimension: str, tail: str, confidence: 
     if rows:
         return delta_answer(rows, dimension=dimension, tail=tail, confidence=confidence)
     none = ShortAnswer(dimension_title(dimension), "No two runs have a gap", kind="absent", tail=tail, question="side")
-    return PairAnswer(none)
+    return PairAnswer(none, COMPARABLE)
 
 
 def _left_open(changes: Sequence[PlacedRow]) -> Iterator[str]:
@@ -151,8 +153,9 @@ def say_differences(runs: Sequence[PlacedRow]) -> str:
 
 def sources_of(runs: Sequence[PlacedRow]) -> Markup:
     """Name the runs that a printed page is about."""
-    named = Markup(", ").join(Markup("<bdi>{}</bdi>").format(row["run"]) for row in runs[:_RUNS_NAMED])
-    more = f" and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else ""
+    # A run's name may have commas.
+    named = Markup("; ").join(Markup("<bdi>{}</bdi>").format(row["run"]) for row in runs[:_RUNS_NAMED])
+    more = f"; and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else ""
     return Markup("Runs: {}{}.").format(named, more)
 
 
@@ -208,8 +211,9 @@ def summary_of_changes(results: Results, titles: Mapping[str, str], *, words: Ta
             plural(len(runs), "run"), words.to.format(words.about[1]), say_differences(runs)
         ),
         [each.short for each in answers],
-        [("How big", size), ("What next", next_steps(answers))],
+        [("How big", size)],
         not_concluded=[*_left_open([*changes, *of_groups]), words.no_better, OF_GROUPS_AND_MODELS],
         source=sources_of(runs),
         chosen_by="how many changes were found",
+        step=next_steps(answers),
     )

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from audit.report.disparities import because, step_for
 from audit.report.numbers import PlacedRow, rounded, show, unbroken
 from audit.report.summary import LESS, REFUSED_MORE, ShortAnswer
-from audit.report.verdicts import STEPS, reason_in_words
+from audit.report.verdicts import NO_STEP, STEPS, Step, reason_in_words
 from audit.tables.disparity import REFUSALS
 from audit.tables.formatting import (
     bare_p,
@@ -35,6 +35,7 @@ CLAIMS: Final = {
     "": "",
 }
 """What a change of δ is of, after "the gap"."""
+COMPARABLE: Final = Step("Compare runs that asked about the same narratives and identities.")
 _NAMED: Final = 3
 _STEPS: Final = 2  # next steps on the first screen
 
@@ -64,7 +65,7 @@ class PairAnswer:
     """An answer on differences between runs, with what to do next; empty if that is not known."""
 
     short: ShortAnswer
-    step: str = ""
+    step: Step = NO_STEP
 
 
 def largest_first(rows: Sequence[PlacedRow], table: PairTable) -> list[PlacedRow]:
@@ -100,11 +101,8 @@ def delta_answer(
     title = dimension_title(dimension)
 
     def told(row: PlacedRow) -> Markup:
-        first, second = (row.number(name) for name in (DELTAS.of_first, DELTAS.of_second))
-        # Of gaps towards the out-group the lower one is the larger.
-        where = "" if max(first, second) >= 0 else ", farther from 0" if row["code"] == "lower" else ", nearer to 0"
         return Markup("The gap{} is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>{}").format(
-            CLAIMS[str(row["claim"])], row["code"], *_runs(row, DELTAS), where
+            CLAIMS[str(row["claim"])], row["code"], *_runs(row, DELTAS), _nearer(row, DELTAS)
         )
 
     return _answer(
@@ -149,8 +147,8 @@ def measure_answer(
     tested = [row for row in rows if row["code"] not in NONE]
     if len(found) == 1:
         [row] = found
-        words = Markup("The gap{} in {} is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>").format(
-            CLAIMS[str(row["claim"])], titles[str(row["outcome"])], row["code"], *_runs(row, table)
+        words = Markup("The gap{} in {} is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>{}").format(
+            CLAIMS[str(row["claim"])], titles[str(row["outcome"])], row["code"], *_runs(row, table), _nearer(row, table)
         )
         spread = Markup("{}; of {}").format(how_sure(row, table, confidence=confidence), plural(len(tested), "test"))
         return PairAnswer(
@@ -160,9 +158,9 @@ def measure_answer(
     if found:
         several = len({_runs(row, table) for row in rows}) > 1
         named = [
-            Markup("{} {}{} ({} {}, p {})").format(
+            Markup("{} {}{}{} ({} {}, p {})").format(
                 row["code"], titles[str(row["outcome"])],
-                Markup(" in <bdi>{}</bdi>").format(_runs(row, table)[0]) if several else "",
+                Markup(" in <bdi>{}</bdi>").format(_runs(row, table)[0]) if several else "", _nearer(row, table),
                 by_how_much(row, table), row["unit"], show(row, "p_adjusted", bare_p),
             )
             for row in found[:_NAMED]
@@ -210,8 +208,8 @@ def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail
     rest = Markup(". ").join(left)
     if len(own) == 1 and found:
         [row] = found
-        words = Markup("The gap{} is {} under <bdi>{}</bdi> than without").format(
-            CLAIMS[str(row["claim"])], row["code"], names[str(row["run"])]
+        words = Markup("The gap{} is {} under <bdi>{}</bdi> than without{}").format(
+            CLAIMS[str(row["claim"])], row["code"], names[str(row["run"])], _nearer(row, table)
         )
         spread = Markup("{}; {}").format(how_sure(row, table, confidence=confidence), rest)
         return PairAnswer(
@@ -231,7 +229,9 @@ def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail
             Markup(
                 listed(
                     [
-                        Markup("<bdi>{}</bdi> ({})").format(names[str(row["run"])], by_how_much(row, table))
+                        Markup("<bdi>{}</bdi> ({}{})").format(
+                            names[str(row["run"])], by_how_much(row, table), _nearer(row, table)
+                        )
                         for row in found if row["code"] == code
                     ]
                 )
@@ -317,6 +317,15 @@ def codes_of(row: PlacedRow) -> list[str]:
     return [*filter(None, str(row["limits"]).split("; "))] if isinstance(row["limits"], str) else []
 
 
+def _nearer(row: PlacedRow, table: PairTable) -> str:
+    """Say which way 0 is if both gaps are towards the out-group: the lower one of these is the larger."""
+    first = row.number(table.of_first)
+    second = row.number(table.of_second) if table.of_second else first - row.number(table.change)
+    if not max(first, second) < 0:
+        return ""
+    return ", farther from 0" if row["code"] == "lower" else ", nearer to 0"
+
+
 def _runs(row: PlacedRow, table: PairTable) -> tuple[str, str]:
     return brief(str(row[table.first])), brief(str(row[table.second]))
 
@@ -329,10 +338,10 @@ def _reach(row: PlacedRow, table: PairTable) -> float:
 def _few(rows: Sequence[PlacedRow], table: PairTable) -> Markup:
     """Name the first differences, and how many more there are."""
     said = [
-        Markup("{}{} in <bdi>{}</bdi> than in <bdi>{}</bdi> by {} {} (p {})").format(
+        Markup("{}{} in <bdi>{}</bdi> than in <bdi>{}</bdi> by {} {}{} (p {})").format(
             Markup("<bdi>{}</bdi>: ").format(brief(str(row["group"]))) if "group" in row else "",
             row["code"], *_runs(row, table), by_how_much(row, table, signed=False),
-            row["unit"], show(row, "p_adjusted", bare_p),
+            row["unit"], "" if "group" in row else _nearer(row, table), show(row, "p_adjusted", bare_p),
         )
         for row in rows[:_NAMED]
     ]  # fmt: skip
@@ -370,8 +379,8 @@ def _reasons(rows: Sequence[PlacedRow]) -> str:
     return listed(said[:1] if any(row["code"] == "no_verdict" for row in rows) else said)
 
 
-def _step(rows: Sequence[PlacedRow], question: str) -> str:
-    """Say what to do next: what would decide the answers that are open; empty if that is not known."""
+def _step(rows: Sequence[PlacedRow], question: str) -> Step:
+    """Say what to do next: what would decide the answers that are open."""
     codes = {str(row["code"]) for row in rows}
     found = bool(codes & {*FOUND})
     # That some groups are not shown to differ is no question left open where others are.
@@ -380,15 +389,15 @@ def _step(rows: Sequence[PlacedRow], question: str) -> str:
     open_ones = [row for row in rows if row["code"] in ((worst,) if worst else FOUND)]
     if question == "side":
         steps = [str(row["next_step"]) for row in open_ones if row["next_step"] != "nothing"]
-        return STEPS[steps[0]] if steps else "" if worst else STEPS["nothing"]
+        return Step.of(steps[0]) if steps else COMPARABLE if worst else Step.of("nothing")
     limits = [code for row in open_ones for code in codes_of(row)]
-    rest = {"not_shown": STEPS["more_narratives"], "": STEPS["nothing"]}
-    return step_for(limits) or rest.get(worst, "")
+    rest = {"not_shown": Step.of("more_narratives"), "": Step.of("nothing")}
+    return step_for(limits) or rest.get(worst, COMPARABLE)
 
 
-def next_steps(answers: Sequence[PairAnswer]) -> Markup:
+def next_steps(answers: Sequence[PairAnswer]) -> Step:
     """Say what to do next, of all answers: nothing, if all are clear."""
     steps = list(dict.fromkeys(each.step for each in answers))
     left = [step for step in steps if step and step != STEPS["nothing"]]
     left = [step for step in left if not any(step in other for other in left if other != step)]
-    return Markup(" ").join(left[:_STEPS] or ([] if "" in steps else steps))
+    return Step(Markup(" ").join(left[:_STEPS] or ([] if "" in steps else steps)))

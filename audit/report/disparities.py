@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup
 
 from audit.report.effect_size import share_of_response
 from audit.report.numbers import PlacedRow, rounded, show, show_gap, show_interval, show_rounded_interval
-from audit.report.verdicts import OF_MEASURES, REASONS, STEPS, is_of_measure, narratives_needed
+from audit.report.verdicts import NO_STEP, OF_MEASURES, REASONS, Step, is_of_measure, narratives_needed, to_decide
 from audit.tables.disparity import REFUSALS, SHOWN_APART, deciding_rows
 from audit.tables.formatting import (
     bare_p,
@@ -72,28 +72,28 @@ _BLOCKING: Final = ("few_narratives", "many_missing", "unrated_identity", "scale
                     "bounded", "invented_as_large", "intensity_not_followed", *SHOWN_APART, "margin_open")  # fmt: skip
 """Codes that leave a group undecided."""
 _STEPS: Final = {
-    "unfinished": STEPS["finish"],
-    "accepted": STEPS["ask_again"],
-    "manipulation": "Change the prompt (prompt=) or how ratings are obtained (elicitation=).",
-    **dict.fromkeys(("number_mass", "nothing_rated", "constant"), STEPS["other_elicitation"]),
-    "few_narratives": STEPS["more_narratives"],
-    "scale_end": STEPS["other_scale"],
-    "beyond_scale": "Use another scale or prompt, so that fewer ratings are beyond the scale.",
-    **dict.fromkeys(("many_missing", "unrated_identity"), "Find out why ratings are missing."),
-    "missing": STEPS["missing_shift"],
-    "bounded": STEPS["narrower_bounds"],
-    **dict.fromkeys(("one_term", "same_stem"), STEPS["controls"]),
-    "stems_not_stated": "State the stem of each term (a column stem in groups=FILE), and analyse again.",
+    "unfinished": Step.of("finish"),
+    "accepted": Step.of("ask_again"),
+    "manipulation": Step.of("other_model", "Change the prompt (prompt=) or how ratings are obtained (elicitation=)."),
+    **dict.fromkeys(("number_mass", "nothing_rated", "constant"), Step.of("other_elicitation")),
+    "few_narratives": Step.of("more_narratives"),
+    "scale_end": Step.of("other_scale"),
+    "beyond_scale": Step.of("other_scale", "Use another scale or prompt, so that fewer ratings are beyond the scale."),
+    **dict.fromkeys(("many_missing", "unrated_identity"), Step("Find out why ratings are missing.")),
+    "missing": Step.of("missing_shift"),
+    "bounded": Step.of("narrower_bounds"),
+    **dict.fromkeys(("one_term", "same_stem"), Step.of("controls")),
+    "stems_not_stated": Step("State the stem of each term (a column stem in groups=FILE), and analyse again."),
     **dict.fromkeys(
         ("terms_differ", "invented_as_large"),
-        "Run again with more terms per group: the result depends on the words.",
+        Step.of("other_terms", "Run again with more terms per group: the result depends on the words."),
     ),
-    **dict.fromkeys(("margin_open", "not_corrected"), STEPS["more_narratives"]),
+    **dict.fromkeys(("margin_open", "not_corrected"), Step.of("more_narratives")),
 }
 """The next step for each code; of several codes the first one here counts."""
 _STEPS_OF_MEASURES: Final = {
-    **dict.fromkeys(("number_mass", "nothing_rated", "constant"), "Use another measure."),
-    **dict.fromkeys(("many_missing", "unrated_identity", "missing"), "Find out why texts have no score."),
+    **dict.fromkeys(("number_mass", "nothing_rated", "constant"), Step("Use another measure.")),
+    **dict.fromkeys(("many_missing", "unrated_identity", "missing"), Step("Find out why texts have no score.")),
 }
 """Codes with another step for a measure of texts than for ratings."""
 _WHOEVER: Final = {
@@ -123,7 +123,7 @@ class DisparitySentence:
     facts: Markup = _NOTHING  # its p
     size: Markup = _NOTHING  # in percent of the scale and of the response to the story, and in how many narratives
     bound: Markup = _NOTHING  # how small any difference is
-    step: str = ""  # what to do next; empty if the answer is clear
+    step: Step = NO_STEP  # what to do next; empty if the answer is clear
     found: tuple[PlacedRow, ...] = ()  # the groups that are shown to be lower or higher
 
     @property
@@ -181,7 +181,7 @@ def who_gets_less(rows: Iterable[PlacedRow], *, confidence: float, of: str = "ra
     )
     # Nothing kept a group from being found: what cannot tell a group from its words is no reason.
     # Without a margin, more narratives alone could never rule a difference out.
-    step = STEPS["more_narratives" if is_of_measure(row) else "margin"]
+    step = Step.of("more_narratives" if is_of_measure(row) else "margin")
     return DisparitySentence("undecided", words, row, *known, bound=bound, step=step)
 
 
@@ -190,12 +190,8 @@ def who_is_refused(rows: Iterable[PlacedRow], *, confidence: float) -> Disparity
 
     ``rows`` are of one dimension and variant.
     """
-    found = who_gets_less(
-        [row for row in rows if row["outcome"] == REFUSALS], confidence=confidence, of=""
-    )  # fmt: skip
-    if all(row["code"] != "higher" for row in found.found):
-        return None
-    return replace(found, words=Markup("Refusals: {}{}").format(found.words[:1].lower(), found.words[1:]))
+    found = who_gets_less([row for row in rows if row["outcome"] == REFUSALS], confidence=confidence, of="refused")
+    return found if any(row["code"] == "higher" for row in found.found) else None
 
 
 def is_lower(row: PlacedRow) -> bool:
@@ -217,14 +213,16 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
     """Name the groups that are lower or higher: the question is who gets less, so lower ones come first."""
     parts: list[Markup] = []
     # Of refusals, more is worse.
-    codes = ("higher", "lower") if found[0]["outcome"] == REFUSALS else ("lower", "higher")
+    refused = found[0]["outcome"] == REFUSALS
+    codes = ("higher", "lower") if refused else ("lower", "higher")
+    how = {"higher": "more often", "lower": "less often"} if refused else dict(zip(codes, codes, strict=True))
     for code in codes:
         own = [each for each in found if each["code"] == code]
         if own and not of:
             parts.append(Markup("{} for {}").format(code if parts else code.capitalize(), _names(own)))
         elif own:
             verb = Markup("is" if len(own) == 1 else "are") + Markup(" ") + of if not parts else Markup("")
-            parts.append(Markup(" ").join(filter(None, (_names(own), verb, Markup(code)))))
+            parts.append(Markup(" ").join(filter(None, (_names(own), verb, Markup(how[code])))))
     view = str(found[0]["view"])
     alone = any("one_perceiver" in limits_of_row(each) for each in found)
     on_average = alone or any("personas_differ" in limits_of_row(each) for each in found)
@@ -365,14 +363,15 @@ def farthest_group(rows: Iterable[PlacedRow]) -> PlacedRow | None:
     return max(sizes, key=lambda each: each[1] if math.isfinite(each[1]) else 0.0, default=(None, 0.0))[0]
 
 
-def step_for(codes: Collection[str], *, of_measure: bool = False) -> str:
+def step_for(codes: Collection[str], *, of_measure: bool = False) -> Step:
     """Say what to do about codes of ``limits``; empty if nothing helps."""
-    code, step = next((each for each in _STEPS.items() if each[0] in codes), ("", ""))
+    code, step = next((each for each in _STEPS.items() if each[0] in codes), ("", NO_STEP))
     return _STEPS_OF_MEASURES.get(code, step) if of_measure else step
 
 
-def _step(rows: Sequence[PlacedRow]) -> str:
+def _step(rows: Sequence[PlacedRow]) -> Step:
     step = step_for(_telling(rows), of_measure=is_of_measure(rows[0]))
+    if step.code != "more_narratives":
+        return step
     most = max(rows, key=lambda row: row.number("n_needed") if math.isfinite(row.number("n_needed")) else 0.0)
-    more = narratives_needed(most)
-    return Markup("To decide, run again with {}.").format(more) if more and step == STEPS["more_narratives"] else step
+    return to_decide(most, narratives_needed(most), found=most["code"] in _FOUND)

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from audit.report.dimensions import Limit
 from audit.report.glance import Axis, Mark, axis_of
+from audit.report.verdicts import NO_STEP, Step
 
 MOST: Final = 4
 """Findings that fit the first screen of a phone."""
@@ -69,6 +70,7 @@ class Summary:
     beside: tuple[Mark, ...] = ()  # what the picture shows besides, to compare the findings with
     axis: Axis | None = None  # of the picture; None if there is nothing to draw
     unit: str = "Points of the scale."  # of the picture
+    step: Step = NO_STEP  # what to do next; empty if unknown
 
     @property
     def left_out(self) -> str:
@@ -94,6 +96,7 @@ def summary(
     beside: Sequence[Mark] = (),
     margin: float | None = None,  # drawn in the picture
     unit: str = "Points of the scale.",
+    step: Step = NO_STEP,
 ) -> Summary:
     """Put a first screen together; at most `MOST` findings are shown."""
     # A NaN among the weights would leave the others unsorted.
@@ -115,7 +118,7 @@ def summary(
     axis = axis_of([*(each for finding in shown for each in finding.marks), *beside], margin=margin)
     lines_there = tuple(line for line in all_lines if line[1])
     return Summary(
-        asked, shown, len(findings), lines_there, source, chosen_by, meaning, headline, tuple(beside), axis, unit
+        asked, shown, len(findings), lines_there, source, chosen_by, meaning, headline, tuple(beside), axis, unit, step
     )
 
 

@@ -39,7 +39,7 @@ def in_lines(first: Summary) -> dict[str, str]:
         "answer": "\n".join([*(answer or ["Nothing was measured."]), *filter(None, [first.left_out])]),
         "how sure": " ".join(filter(None, [*check, lines.get("How sure", ""), *care])),
         "careful": f"This does not show {lines['This does not show']}" if "This does not show" in lines else "",
-        NEXT: lines.get("What next", ""),
+        NEXT: _plain(first.step),
     }
     return {name: words for name, words in named.items() if words}
 

@@ -257,7 +257,12 @@ def _answer(
             beyond = held.decided == "beyond" and not any(speaks_against(gap, made.delta, margin=held.margin))
             limits = apart + limits
             size = "smaller" if inside else "beyond" if margin is not None and beyond else ""
-            return answer("lower" if made.delta < 0 else "higher", "words" if of_words else "group", size, limits)
+            needed = _NAN
+            if margin is not None and not (size or apart):
+                limits, needed = ("margin_open", *limits), held.n_needed
+            return answer(
+                "lower" if made.delta < 0 else "higher", "words" if of_words else "group", size, limits, n_needed=needed
+            )
     elif made.p <= alpha:
         limits += ("not_corrected",)
     elif p_adjusted[NARRATIVES] <= alpha:

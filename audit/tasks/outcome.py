@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -13,24 +12,28 @@ from typing import Final
 from audit.configuration.analysis_settings import USUAL_MARGIN
 from audit.errors import PROGRAM, command_line
 from audit.report.terminal import NEXT, in_lines
-from audit.report.verdicts import STEPS
+from audit.report.verdicts import Step
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import plural
 from audit.tasks.base import Published
 
 _OPENS: Final = {"darwin": "open", "win32": "start"}  # what opens a file; xdg-open elsewhere
-_AGAIN: Final = re.compile(r"\bagain with (?:more|at least ([\d,]+)) narratives")
-_OPTION: Final = re.compile(r"\(([a-z_]+(?:\.[a-z_]+)+|[a-z_]+(?==))")
+_OPTIONS: Final = {
+    "controls": "stimuli.placebo",
+    "missing_shift": "statistics.missing_shift",
+    "narrower_bounds": "elicitation.max_pruned_points",
+    "other_elicitation": "elicitation",
+}
+"""The option that a step's words name, by the step's code."""
 
 
 def outcome_lines(outcome: Published) -> Iterator[str]:
     """Yield what was found in a run, what to do next, and where its report is."""
-    lines, manifest = in_lines(outcome.summary), Manifest.read(outcome.run_dir)
+    lines, manifest, step = in_lines(outcome.summary), Manifest.read(outcome.run_dir), outcome.summary.step
     if manifest.status == "running":
-        lines[NEXT] = STEPS["finish"]
-    elif any(each.kind == "undecided" for each in outcome.summary.findings):  # pages of replies name no step
-        lines.setdefault(NEXT, STEPS["more_narratives"])
-    if command := next_command(lines.get(NEXT, ""), manifest, outcome.run_dir):
+        step = Step.of("finish")
+        lines[NEXT] = str(step)
+    if command := next_command(step, manifest, outcome.run_dir):
         lines[NEXT] += f"\n{command}"
     for name, words in lines.items():
         for place, line in enumerate(words.split("\n")):
@@ -40,28 +43,25 @@ def outcome_lines(outcome: Published) -> Iterator[str]:
     yield f"{'report:':<10}{outcome.report} (all numbers, tables and {notes}; to see it: {opens})"
 
 
-def next_command(step: str, manifest: Manifest, run_dir: Path) -> str:
+def next_command(step: Step, manifest: Manifest, run_dir: Path) -> str:
     """Return a command that does what a step says, or one that explains the option it names; empty without either."""
     length, set_margin = manifest.scale.high - manifest.scale.low, manifest.statistics.margin
-    if step == STEPS["finish"]:
+    if step.code == "finish":
         return manifest.command
-    if not math.isnan(length) and "statistics.margin=" in step:
-        return command_line("report", str(run_dir), f"statistics.margin={USUAL_MARGIN * length:g}")
-    if again := _AGAIN.search(step):
+    if step.code == "more_narratives":
         n_emotions, there = max(1, len(manifest.stimuli.emotions)), manifest.stimuli.n_available or math.inf
-        needed = int(again[1].replace(",", "")) if again[1] else 0
+        needed = 0 if math.isnan(step.n_needed) else step.n_needed
         if needed > there or manifest.stimuli.n_narratives == there:
             return ""  # of this source no command asks so many
-        wanted = math.ceil(needed / n_emotions)
-        if own := _again(manifest, "stimuli.situations_per_emotion", wanted or "all"):
-            return own
-    if "(prompt=)" in step:
+        return _again(manifest, "stimuli.situations_per_emotion", math.ceil(needed / n_emotions) or "all")
+    if step.code == "other_model":
         return _again(manifest, "prompt", "origin" if manifest.prompt.variant == "persona-1" else "persona-1")
-    if not math.isnan(length) and step == STEPS["nothing"]:
+    if step.code in ("margin", "nothing") and not math.isnan(length):
         margin = USUAL_MARGIN * length if set_margin is None else set_margin
-        return command_line("gate", str(run_dir), f"margin={margin:g}")
-    option = _OPTION.search(step)
-    return command_line("options", option[1]) if option else ""
+        if step.code == "nothing":
+            return command_line("gate", str(run_dir), f"margin={margin:g}")
+        return command_line("report", str(run_dir), f"statistics.margin={margin:g}")
+    return command_line("options", _OPTIONS[step.code]) if step.code in _OPTIONS else ""
 
 
 def _again(manifest: Manifest, option: str, value: object) -> str:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from audit.report.verdicts import STEPS
+from audit.report.verdicts import Step
 from audit.runs.manifest import Manifest
 from audit.tasks.outcome import next_command
 
 RUN = "python -m audit run model=planted run_dir=here"
-MORE = "To decide, run again with at least 1,230 narratives (this run has 60)."
+MORE = Step.of("more_narratives", "with more of them", n_needed=1230)
 
 
 def after(step, own=RUN, *, variant="origin", high=100.0, margin=None, **counts):
@@ -37,7 +37,7 @@ def after(step, own=RUN, *, variant="origin", high=100.0, margin=None, **counts)
     ],
 )
 def test_a_step_has_a_command_that_takes_or_explains_it(step, command):
-    assert after(STEPS[step]) == command
+    assert after(Step.of(step, "in any words")) == command
 
 
 def test_as_many_situations_are_asked_as_narratives_are_needed():
@@ -55,18 +55,18 @@ def test_what_no_single_run_asked_is_not_asked_again(own):
 
 
 def test_a_persona_s_run_goes_back_to_the_plain_prompt_and_a_margin_is_on_the_scale():
-    assert after(STEPS["other_model"], variant="persona-1").endswith(" prompt=origin")
-    assert after(STEPS["margin"], high=10.0).endswith(" statistics.margin=0.2")
+    assert after(Step.of("other_model"), variant="persona-1").endswith(" prompt=origin")
+    assert after(Step.of("margin"), high=10.0).endswith(" statistics.margin=0.2")
 
 
 def test_a_command_keeps_the_margin_that_a_later_report_set():
     again = after(MORE, margin=20.0)
     assert shlex.split(again)[4:] == ["model=planted", "stimuli.situations_per_emotion=103", "statistics.margin=20"]
-    assert after(STEPS["nothing"], margin=20.0) == "python -m audit gate RUN margin=20"
+    assert after(Step.of("nothing"), margin=20.0) == "python -m audit gate RUN margin=20"
 
 
 def test_no_command_asks_more_narratives_than_there_are():
     assert after(MORE, n_narratives=60, n_available=1229) == ""
     assert after(MORE, n_narratives=60, n_available=1230) != ""
-    assert after(STEPS["more_narratives"], n_narratives=408, n_available=408) == ""
-    assert after(STEPS["margin"], n_narratives=408, n_available=408) != ""
+    assert after(Step.of("more_narratives"), n_narratives=408, n_available=408) == ""
+    assert after(Step.of("margin"), n_narratives=408, n_available=408) != ""

@@ -397,14 +397,14 @@ def outside(tmp_path_factory):
                    "including repeated words. "],
          ["Beneath the average", "refusals", "many missing", "few narratives;"]),
         ("fewer-alike",
-         ["Verdict on identity: Undecided against 4.00 points: a large gap in a few narratives may have been"],
+         ["Verdict on identity: Undecided at a margin of 4.00 points: a large gap in a few narratives may have been"],
          ["No average gap", "Beneath the average"]),
         # Each identity is one term, which in-group pairs alone repeat: what is found says so, and is no group's own.
         ("b1-emotions", ["Beneath the average of identity: Different from the other emotions: anger −7.42 (rest "
                          "+1.88) and fear",
                          "Beyond the margin of 4.00 points, which repeated words alone could cause: anger −7.42, fear"],
          ["Beyond the margin of 4.00 points:"]),
-        ("b1-group", ["Verdict on identity: Undecided against 4.00 points.",
+        ("b1-group", ["Verdict on identity: Undecided at a margin of 4.00 points.",
                       "Beyond the margin of 4.00 points, which repeated words alone could cause: group 03 +35.31."],
          ["Beyond the margin of 4.00 points:"]),
         ("odd-group", ["Beneath the average of identity: Beyond the margin of 4.00 points: Dolva +3"],
@@ -415,7 +415,7 @@ def outside(tmp_path_factory):
                                "Caution, of identity: many missing ratings;", "Verdict on identity: Undecided"],
          ["few narratives"]),
         ("few-narratives", ["Caution, of identity: few narratives; the interval rests on how a few narratives differ.",
-                            "Verdict on identity: Undecided against 4.00 points: too few narratives."], []),
+                            "Verdict on identity: Undecided at a margin of 4.00 points: too few narratives."], []),
         ("constant", ["Verdict on identity: No verdict: all identities were rated alike."],
          ["No average gap", "few narratives"]),
     ],
@@ -440,7 +440,7 @@ def test_a_gap_that_is_not_shown_to_lie_within_the_margin_is_not_said_to(run, co
     found = Verdict(code=code, dimension="religion", variant="origin", margin=2.0, reasons=reasons)
     note = note_of(planted(run, tables={"verdicts": pd.DataFrame([found.row()])}))
     assert ("Verdict on religion: No average gap larger than 2.00 points" in note) == (code == "within")
-    assert ("Verdict on religion: Undecided against 2.00 points" in note) == (code == "undecided")
+    assert ("Verdict on religion: Undecided at a margin of 2.00 points" in note) == (code == "undecided")
 
 
 def test_of_two_variants_a_limit_names_its_own(run):

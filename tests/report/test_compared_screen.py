@@ -59,7 +59,8 @@ def written(screen: Summary) -> str:
     said = [screen.asked]
     for each in screen.findings:
         said += [f"{each.title}{each.tail}", each.verdict, each.number, each.unit, each.spread]
-    said += [screen.left_out, *(f"{what}: {words}" for what, words in screen.lines), screen.source]
+    said += [screen.left_out, f"What next: {screen.step}"]
+    said += [*(f"{what}: {words}" for what, words in screen.lines), screen.source]
     text = re.sub(r"</?(data|bdi|strong)\b[^>]*>", "", " ".join(map(str, said)))
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).replace("\N{NO-BREAK SPACE}", " ").split())
 
@@ -187,6 +188,15 @@ def test_of_two_gaps_towards_the_out_group_the_lower_one_is_not_left_to_look_sma
     assert [each for each in (", farther from 0", ", nearer to 0") if each in screen] == [*filter(None, [where])]
 
 
+def test_of_several_gaps_towards_the_out_group_none_that_is_lower_looks_smaller() -> None:
+    runs = {name: measured(gap, seed=3 * k) for k, (name, gap) in enumerate({"a": -6.0, "b": -2.0, "c": 5.0}.items())}
+    screen = screen_of(runs)
+    assert re.search(r"lower in a than in b by [34]\.\d+ points, farther from 0 \(p", screen), screen
+    assert re.search(r"lower in a than in c by 1[01]\.?\d* points \(p", screen), screen
+    led = screen_of({"none": runs["b"], "warm": runs["a"]}, references={"warm": "none"})
+    assert "is lower under warm than without, farther from 0 −" in led
+
+
 def test_two_runs_with_the_same_gap_are_not_called_alike() -> None:
     runs = {"a": measured(6.0), "b": measured(6.0, seed=3)}
     [row] = changes_in(runs).values()
@@ -236,6 +246,7 @@ def test_runs_without_any_rating_have_no_gap_to_compare() -> None:
     runs = {name: measured(6.0, gone=True) for name in "ab"}
     screen = screen_of(runs)
     assert "religion No two runs have a gap" in screen
+    assert "What next: Compare runs that asked about the same narratives and identities." in screen
     assert NEARER not in screen
 
 

@@ -103,7 +103,7 @@ def test_opposite_gaps_of_emotions_are_named_and_no_verdict_covers_them() -> Non
 def test_one_odd_group_is_named_alone() -> None:
     screen, _, analysis = shown("b1-group")
     assert headline(analysis)["delta"] == pytest.approx(3, abs=0.3)
-    assert "Undecided against 4.00 points +2.80" in screen
+    assert "Undecided at a margin of 4.00 points +2.80" in screen
     assert re.search(
         r"Beyond the margin of 4\.00 points, which repeated words alone could cause: group 03 \+3[56]\.\d\d\. ", screen
     )
@@ -159,7 +159,7 @@ def test_plain_means_that_agree_stay_beneath() -> None:
 def test_nothing_is_ruled_out_under_a_banner_that_denies_it(case: str) -> None:
     screen, beneath, _ = shown(case)
     assert "Read with care" in screen
-    assert "Undecided against 4.00 points: " in screen
+    assert "Undecided at a margin of 4.00 points: " in screen
     for claim in ("ruled out", "No average gap", "No gap larger than 4", "smaller than"):
         assert (
             claim not in screen + beneath.partition("Each verdict uses one estimate")[0].partition("How δ is judged")[0]
@@ -171,11 +171,12 @@ def test_a_gap_hidden_by_refusals_is_not_acquitted_and_the_refusals_have_a_card(
     screen, _, analysis = shown("refused-when-high")
     assert headline(analysis)["ci_low"] < 0
     assert (
-        "Undecided against 4.00 points: many ratings are missing, many narratives are incomplete and refusals differ "
-        "between in-group and out-group" in screen
+        "Undecided at a margin of 4.00 points: many ratings are missing, many narratives are incomplete and refusals "
+        "differ between in-group and out-group" in screen
     )
     assert re.search(
-        r": refusals A refusal gap: in-group refused more often \+5\d\.\d\d percentage points 95% in", screen
+        r": refusals The model's own group is refused more often than others \+5\d\.\d\d percentage points 95% in",
+        screen,
     )
 
 
@@ -200,7 +201,7 @@ def test_missing_ratings_that_could_undo_a_part_or_the_average_leave_it_open() -
         r"(joy|group 00) and (joy|group 00) \+",
         said[4],
     )
-    assert "Undecided against 0.50 points: missing ratings could change the answer" in said[0.5]
+    assert "Undecided at a margin of 0.50 points: missing ratings could change the answer" in said[0.5]
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,28 @@ def test_what_was_found_is_never_hidden_behind_what_is_undecided_and_each_questi
     assert chosen(*sides, answer("d0", "less", "undecided", 0.0)) == ["d0 side", "d1 side", "d2 side", "d0 less"]
 
 
+@pytest.mark.parametrize(
+    ("less", "deployed", "step"),
+    [
+        (-20.0, False, "nothing"),
+        (-2.3, False, "more_narratives"),
+        (-20.0, True, "nothing"),
+        (-2.3, True, "more_narratives"),
+    ],
+)
+def test_the_answer_is_clear_only_if_what_was_found_is_beyond_the_margin(less, deployed, step) -> None:
+    """Birch at 20 points less lies beyond the margin of 2; at 2.3 the interval holds the margin, as in the gate."""
+    page, analysis = rendered(gets_less(less, gap=0.0 if deployed else 8.0), deployed=deployed)
+    table = analysis.tables["disparity"]
+    [row] = table.loc[table["headline"] & (table["group"] == "Birch") & (table["outcome"] == "intensity")].to_dict(
+        "records"
+    )
+    assert row["code"] == "lower"
+    assert (row["size"], "margin_open" in row["limits"]) == (("beyond", False) if step == "nothing" else ("", True))
+    assert page.summary.step.code == step
+    assert ("whether it is larger than 2.00 points" in page.summary.step.striptags()) == (step != "nothing")
+
+
 # --- The terminal -----------------------------------------------------------------------------------------------------
 
 

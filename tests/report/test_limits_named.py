@@ -91,7 +91,7 @@ def verdict_with(gap: float, *codes: str) -> str:
 @pytest.mark.parametrize("gap", [0.0, 2.0])
 @pytest.mark.parametrize("code", [*HELD_BACK])
 def test_what_holds_a_verdict_back_holds_back_what_is_found_as_well_as_what_is_ruled_out(code: str, gap: float) -> None:
-    assert verdict_with(gap, code) == f"Undecided against 4.00 points: {REASONS[code]}"
+    assert verdict_with(gap, code) == f"Undecided at a margin of 4.00 points: {REASONS[code]}"
 
 
 @pytest.mark.parametrize("gap", [0.0, 2.0])
@@ -102,7 +102,7 @@ def test_there_is_no_verdict_where_ratings_cannot_carry_one(code: str, gap: floa
 
 def test_ratings_that_do_not_follow_strength_rule_nothing_out_and_hide_no_gap_that_is_found() -> None:
     code = "intensity_not_followed"
-    assert verdict_with(0.0, code) == f"Undecided against 4.00 points: {REASONS[code]}"
+    assert verdict_with(0.0, code) == f"Undecided at a margin of 4.00 points: {REASONS[code]}"
     assert verdict_with(0.3, code) == "An average gap towards the in-group, which repeated words alone could cause"
     assert verdict_with(0.3).endswith(", smaller than 4.00 points")
 
@@ -119,5 +119,5 @@ def test_other_limits_leave_the_verdict_as_it_is(code: str) -> None:
 def test_all_that_holds_a_verdict_back_is_said_once() -> None:
     told = listed([REASONS[code] for code in ("few_narratives", "many_missing", "incomplete_narratives")])
     assert verdict_with(0.0, "many_missing", "incomplete_narratives", "few_narratives") == (
-        f"Undecided against 4.00 points: {told}"
+        f"Undecided at a margin of 4.00 points: {told}"
     )

@@ -260,7 +260,7 @@ def test_the_interval_that_decides_stands_beside_the_verdict_whatever_other_tabl
     given = tables(gap=[row], equivalence=[tost], verdicts=[found])
     page = Page(render(manifest=manifest, tables=given)).text
     screen = page[: page.index("Evidence: whose side?")]
-    assert f"Undecided against 0.25 points +0.12 points {100 * level:.0f}% interval −0.11 to +0.35" in screen
+    assert f"Undecided at a margin of 0.25 points +0.12 points {100 * level:.0f}% interval −0.11 to +0.35" in screen
     assert "No average gap" not in screen
     assert set(re.findall(r"(\d+)% (?:t )?interval", screen)) == {f"{100 * level:.0f}"}
     assert "Any average gap in these pairs of words is smaller than 0.33 points, including repeated words." in page
@@ -542,15 +542,16 @@ OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
             "No average gap larger than 1.00 points in these pairs of words beyond that of invented groups; not shown "
             "for sad",
         ),
-        (OPEN | {"reasons": ("margin_open",)}, "Undecided against 1.00 points"),
-        (OPEN | {"reasons": ("few_narratives",)}, "Undecided against 1.00 points: too few narratives"),
+        (OPEN | {"reasons": ("margin_open",)}, "Undecided at a margin of 1.00 points"),
+        (OPEN | {"reasons": ("few_narratives",)}, "Undecided at a margin of 1.00 points: too few narratives"),
         (
             {"code": "undecided", "reasons": ("not_corrected",)},
             "Undecided: no gap remains after correction for all gaps of the run",
         ),
         (
             OPEN | {"reasons": ("bounded",)},
-            "Undecided against 1.00 points: ratings are known only within bounds, and that could change the answer",
+            "Undecided at a margin of 1.00 points: ratings are known only within bounds, and that could change the "
+            "answer",
         ),
         (FOUND, "An average gap between groups, towards the in-group"),
         (FOUND | {"direction": -1, "size": "beyond"},
@@ -835,7 +836,11 @@ def missing_row(outcome: str, **values: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [
-        ({}, "A refusal gap: in-group refused less often −11.50 percentage points 95% interval −13.00 to −10.00"),
+        (
+            {},
+            "The model's own group is refused less often than others −11.50 percentage points 95% interval −13.00 to "
+            "−10.00",
+        ),
         (
             {"rate_in_group": 0.2},
             "A refusal gap, after removing how often each identity is refused −11.50 percentage points",

@@ -185,7 +185,7 @@ def test_names_in_limits_and_findings_are_escaped() -> None:
 
 
 def test_the_mean_over_dimensions_does_not_name_again_where_it_does_not_hold_and_its_card_does() -> None:
-    planted = several(6.0, -5.0, 0.0, n=150)
+    planted = several(6.0, 5.0, 0.0, n=150)
     text, _ = page_of(Planted(planted.ratings, planted.groups, {"margin": 4}))
     screen, _, beneath = text.partition("Print this summary")
     assert re.search(r"all dimensions [^+−]*(larger|smaller) than 4\.00 points, but larger in some part", screen)
@@ -195,6 +195,16 @@ def test_the_mean_over_dimensions_does_not_name_again_where_it_does_not_hold_and
     of_any = "on average or in any dimension, emotion or group, including repeated words"
     assert f"all dimensions No gap larger than 4.00 points in these pairs of words, {of_any}" in alike
     assert "larger in a part" not in alike
+
+
+def test_the_mean_of_opposite_gaps_is_no_finding_of_the_first_screen() -> None:
+    """+6 and −5: their mean of +0.5 would be "a gap towards the in-group"."""
+    text, analysis = page_of(several(6.0, -5.0))
+    verdicts = analysis.tables["verdicts"].set_index("dimension")
+    assert verdicts.loc["all", "code"] == "gap"
+    screen = text.partition("Print this summary")[0]
+    assert "all dimensions" not in screen
+    assert "A gap the other way is found in d1" in screen
 
 
 # --- Which findings are shown, and what noise and failed checks deny -------------------------------------------------
@@ -225,7 +235,7 @@ def test_a_refusal_gap_is_weighed_by_its_own_interval_and_not_by_that_of_the_rat
     own = (table["perceiver"] == table["experiencer"]) & (table["dimension"] == "d0")
     gone = own & (np.random.default_rng(0).uniform(size=len(table)) < 0.5)
     screen = summary_of(page_of(Planted(refused(table, gone), planted.groups))[0])
-    assert "d0: refusals A refusal gap: in-group refused more often" in screen
+    assert "d0: refusals The model's own group is refused more often than others" in screen
 
 
 class Remarked:

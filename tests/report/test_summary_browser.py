@@ -72,12 +72,13 @@ def bottoms(page, selector: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", [*PLANTED, "accepted", "inventory", "judge", *COMMITTED])
-def test_a_phone_shows_who_the_answer_its_picture_and_what_next_at_once(chromium, pages, name):
-    with opened(chromium, pages[name], width=390) as page:
-        shown = page.locator(".summary .line strong").all_inner_texts()
-        assert "This does not show:" in shown
-        assert max(bottoms(page, ".asked, .headline, .finding, .scale, .summary .next")) <= 844
-        assert page.locator(".finding .verdict").count() >= 1
+def test_a_phone_and_a_desktop_show_who_the_answer_its_picture_and_what_next_at_once(chromium, pages, name):
+    for width, height in ((390, 844), (1440, 900)):
+        with opened(chromium, pages[name], width=width) as page:
+            shown = page.locator(".summary .line strong").all_inner_texts()
+            assert "This does not show:" in shown
+            assert max(bottoms(page, ".asked, .headline, .finding, .scale, .summary .next")) <= height
+            assert page.locator(".finding .verdict").count() >= 1
 
 
 def test_what_would_decide_is_said_on_every_screen(chromium, pages):

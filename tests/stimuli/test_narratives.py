@@ -522,7 +522,8 @@ def test_a_draw_that_can_not_be_made_is_an_error(number, words):
 
 def test_the_most_that_can_be_drawn_is_the_rarest_emotion_s(write):
     path = write(table([["1", "joy", "A."], ["2", "joy", "B."], ["3", "joy", "C."], ["4", "fear", "D."]]))
-    assert "=2, but fear has 1; ask for at most 1" in error_of(path, situations_per_emotion=2)
+    told = error_of(path, situations_per_emotion=2)
+    assert "=2, but fear has 1; ask for at most 1, or for all (stimuli.situations_per_emotion=all)" in told
 
 
 # --- The hash --------------------------------------------------------------------------------------------------------

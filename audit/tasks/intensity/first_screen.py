@@ -35,7 +35,7 @@ from audit.report.summary import (
     Summary,
     summary,
 )
-from audit.report.verdicts import least_of
+from audit.report.verdicts import NO_STEP, Step, least_of
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, scale_end
 
 NOT_FOLLOWED: Final = "anything about empathy (the check failed)"
@@ -59,6 +59,13 @@ _OUTSIDE: Final = "outside"
 _NOTHING: Final = Markup("")
 _OPEN: Final = frozenset({"absent", "undecided"})
 _FOUND: Final = ("gap", "within")
+_RULED_OUT: Final = ("none", "average")
+_ELSEWHERE: Final = {
+    "controls": "Use two terms per group that share no word, or ask about invented groups, too.",
+    "other_elicitation": "Collect the ratings in another way.",
+    "other_model": "Collect the ratings with another prompt or in another way.",
+}
+"""What to do next if another tool asks, which has none of our options."""
 _GROUPS: Final = 6  # groups that the picture has room for
 _FEW_GROUPS: Final = 2  # the same beside several dimensions
 _NONE_LOWER: Final = Markup("No group is shown to be rated lower or higher than the others.")
@@ -101,14 +108,16 @@ def summary_of_ratings(
     """Write the first screen; ``who`` is a perceiver and an experiencer of another group, if anything was rated."""
     covered = _intervals_cover(told)
     both = any(each.less is not None for each in told)
-    findings = [finding for each in told for finding in _findings(each, several=len(told) > 1, both=both)]
+    # The mean of gaps of both sides is a gap of none of the dimensions.
+    opposite = len({_side(each) for each in told if not each.of_all} - {0}) > 1
+    shown = [each for each in told if not (each.of_all and opposite)]
+    findings = [finding for each in shown for finding in _findings(each, several=len(told) > 1, both=both)]
     if both:  # what was found stands first, whichever question it answers
         findings.sort(key=lambda each: each.kind != "gap")
     return summary(
         _asked([each.row for each in told if each.row is not None], view=view, who=who, without_perceivers=not whose),
         findings,
         [
-            ("What next", _next(told)),
             _check(next((each.check for each in told if each.check), "")),
             ("How big", _size(told)),
             ("The intervals cover", covered if len(told) > 1 else ""),
@@ -125,7 +134,16 @@ def summary_of_ratings(
         headline=_headline(told),
         beside=() if response is None else (response,),
         margin=view.margin,
+        step=_next(told, elsewhere=view.method == _OUTSIDE),
     )
+
+
+def _side(told: FirstScreenGap) -> int:
+    """Return 1 for a gap towards the in-group, −1 for one towards the out-group, 0 if none is found."""
+    row = told.answer.decided
+    if row is None or not told.of_delta or told.answer.verdict.kind not in _FOUND:
+        return 0
+    return 1 if row.number("delta") > 0 else -1
 
 
 def _headline(told: Sequence[FirstScreenGap]) -> Markup:
@@ -139,21 +157,64 @@ def _headline(told: Sequence[FirstScreenGap]) -> Markup:
     ):  # that nothing is shown would read as if it had been looked for
         same = all(each == answers[0] for each in answers)
         return Markup(" ").join(answers[0]) if same else _where(single[0], Markup(" ").join(answers[0]))
-    found = [each for each in single if each.of_delta and each.answer.verdict.kind in _FOUND]
-    sides = [_where(each, each.answer.plain) for each in found[:_NAMED]]
-    if rest := len(found) - _NAMED if found else 0:  # not "the same": the other gap may be of the other side
-        sides += [Markup("A gap is found in {}, see below.").format(plural(rest, "other dimension"))]
-    if not found and any(each.of_delta for each in single):
-        sides = [Markup("In none of {} dimensions is the model shown to rate its own group higher or lower.").format(
-            count(len(single))
-        )]  # fmt: skip
-    lower = [each for each in single if each.less is not None and each.less.found]
-    less = [_where(each, each.less.words + ".") for each in lower[:_NAMED] if each.less is not None]
-    if rest := len(lower) - _NAMED if lower else 0:
-        less += [Markup("Groups are rated lower or higher in {}, see below.").format(plural(rest, "other dimension"))]
-    if not lower and any(each.less is not None for each in single):
-        less = [_NONE_LOWER]
-    return Markup(" ").join([*sides, *less])
+    of_delta, of_groups = [each for each in single if each.of_delta], [each for each in single if each.less is not None]
+    sides, less = list(_sides(of_delta)), list(_lower(of_groups))
+    refused = [_where(each, words) for each in single for words in _refused(each)]
+    if rest := len(refused) - _NAMED if refused else 0:
+        refused[_NAMED:] = [Markup("Refusals differ in {}, see below.").format(plural(rest, "other dimension"))]
+    return Markup(" ").join([*refused, *sides, *less])
+
+
+def _sides(told: Sequence[FirstScreenGap]) -> Iterator[Markup]:
+    """Yield whose side the model takes in several dimensions: one in full, of the others whether it is the same."""
+    found = [each for each in told if each.answer.verdict.kind in _FOUND]
+    for each in found[:_NAMED]:
+        yield _where(each, each.answer.plain)
+    for way, rest in (
+        ("A gap", [each for each in found[_NAMED:] if _side(each) == _side(found[0])]),
+        ("A gap the other way", [each for each in found[_NAMED:] if _side(each) != _side(found[0])]),
+    ):
+        if rest:
+            where = Markup("<bdi>{}</bdi>").format(rest[0].title) if len(rest) == 1 else plural(len(rest), "dimension")
+            yield Markup("{} is found in {}, see below.").format(way, where)
+    if not found:
+        none = "In none of {} dimensions is the model shown to rate its own group higher or lower."
+        yield from _of_all([(each.answer.verdict.kind, each.answer.plain) for each in told], none)
+
+
+def _lower(told: Sequence[FirstScreenGap]) -> Iterator[Markup]:
+    """Yield which groups get less in several dimensions: of one in full, of the others in how many."""
+    less = [(each, each.less) for each in told if each.less is not None]
+    found = [(each, said) for each, said in less if said.found]
+    for each, said in found[:_NAMED]:
+        yield _where(each, said.words + ".")
+    if rest := len(found) - _NAMED if found else 0:
+        yield Markup("Groups are rated lower or higher in {}, see below.").format(plural(rest, "other dimension"))
+    if not found:
+        yield from _of_all([(said.kind, said.words + ".") for _, said in less], _NONE_LOWER)
+
+
+def _of_all(said: Sequence[tuple[str, Markup]], none: str) -> Iterator[Markup]:
+    """Yield what is ruled out in all dimensions, given the kind and words of each answer; else ``none``."""
+    n = count(len(said))
+    if said and all(kind in _RULED_OUT for kind, _ in said):
+        if len({words.striptags() for _, words in said}) == 1:
+            yield Markup("In each of {} dimensions: {}").format(n, said[0][1])
+        else:
+            yield Markup(
+                "In none of {} dimensions is there an average gap larger than the margin; each answer below says of "
+                "which words and parts."
+            ).format(n)
+    elif said:
+        yield Markup(none).format(n)
+
+
+def _refused(told: FirstScreenGap) -> Iterator[Markup]:
+    """Yield that refusals differ, if they are found to."""
+    if told.refused is not None:
+        yield told.refused.words + "."
+    elif told.refusals is not None and told.refusals.verdict.kind == "gap":
+        yield told.refusals.verdict.words + "."
 
 
 def _where(told: FirstScreenGap, sentence: Markup) -> Markup:
@@ -163,6 +224,7 @@ def _where(told: FirstScreenGap, sentence: Markup) -> Markup:
 def _answers(told: FirstScreenGap) -> Iterator[Markup]:
     """Yield the answers on a single dimension, what was found first; without any verdict the reason once."""
     kind, less = told.answer.verdict.kind, told.less
+    yield from _refused(told)
     said = [(kind not in _FOUND, told.answer.plain)] if told.of_delta else []
     if less is not None and not (said and less.kind == kind == "absent"):
         # "Undecided" beside an answer to another question does not say what is.
@@ -259,7 +321,11 @@ def _size(told: Sequence[FirstScreenGap]) -> Markup:
     """Say how big a disparity is that was found, and the gap; if there are several, the largest one of each."""
     found = [each for each in told if each.less is not None and each.less.found and each.less.size]
     less = max(found, key=_size_of_less, default=None)
-    sized = [each for each in told if each.of_delta and each.answer.size and each.answer.decided is not None]
+    sized = [
+        each for each in told
+        if each.of_delta and each.answer.size and each.answer.decided is not None
+        and each.answer.verdict.kind != "absent"
+    ]  # fmt: skip
     largest = max(
         sized, key=lambda each: abs(each.answer.decided["delta"]) if each.answer.decided else 0.0, default=None
     )
@@ -324,13 +390,17 @@ def _sure(told: Sequence[FirstScreenGap]) -> Markup:
     return Markup(" ").join(said)
 
 
-def _next(told: Sequence[FirstScreenGap]) -> Markup:
-    """Say what would decide; if there are several gaps, what would decide most of them."""
+def _next(told: Sequence[FirstScreenGap], *, elsewhere: bool) -> Step:
+    """Say what would decide; if there are several gaps, what would decide most of them; nothing if all is clear."""
     single = [each for each in told if not each.of_all]
-    steps = [each.answer.verdict.step for each in single if each.of_delta and each.answer.verdict.step]
-    still_open = [step for step in steps if not step.startswith("Nothing")]
+    steps = [each.answer.verdict.step for each in single if each.of_delta]
+    still_open = [step for step in steps if step and step.code != "nothing"]
     still_open += [each.less.step for each in single if each.less is not None and each.less.step]
-    return Markup("{}").format(max(still_open, key=still_open.count) if still_open else next(iter(steps), ""))
+    if not still_open:
+        clear = any(steps) or any(each.less is not None and each.less.kind != "absent" for each in single)
+        return Step.of("nothing") if clear else NO_STEP
+    step = max(still_open, key=still_open.count)
+    return Step(_ELSEWHERE[step.code]) if elsewhere and step.code in _ELSEWHERE else step
 
 
 def _variation(told: Sequence[FirstScreenGap]) -> Markup:

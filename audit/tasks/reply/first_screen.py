@@ -34,7 +34,7 @@ from audit.report.summary import (
     Summary,
     summary,
 )
-from audit.report.verdicts import NOT_TOLD_APART, next_step, preventing_codes, reason_in_words, worded
+from audit.report.verdicts import NOT_TOLD_APART, Step, next_step, preventing_codes, reason_in_words, worded
 from audit.tables.formatting import (
     OF_GROUPS_AND_MODELS,
     count,
@@ -185,13 +185,14 @@ def summary_of_replies(
     return summary(
         asked,
         sorted(findings, key=lambda each: each.kind != "gap"),
-        [("What next", _next(written)), ("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
+        [("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
         not_concluded=list(_not_concluded(written, words=words, limits=limits, whose=whose)),
         limits=limits,
         source=source_of(view),
         chosen_by="how many gaps and differences were found",
         headline=_headline(written, whose=whose),
         unit="Standard deviations of each measure, the farthest from 0 first.",
+        step=_next(written),
     )
 
 
@@ -214,11 +215,11 @@ def _headline(written: Sequence[Replied], *, whose: bool) -> Markup:
     )
 
 
-def _next(written: Sequence[Replied]) -> Markup:
+def _next(written: Sequence[Replied]) -> Step:
     """Say what would decide most of the open measures."""
     rows = [row for each in written for row in each.own.rows("verdicts")]
-    steps = Counter(str(next_step(row)) for row in rows if row["code"] != "gap" and next_step(row))
-    return Markup(steps.most_common(1)[0][0]) if steps else Markup("")
+    steps = Counter(step for row in rows if row["code"] != "gap" and (step := next_step(row)))
+    return steps.most_common(1)[0][0] if steps else Step.of("nothing" if rows else "")
 
 
 def _size(written: Sequence[Replied], words: TaskWords) -> Markup:
