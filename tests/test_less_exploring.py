@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -90,11 +91,12 @@ def test_the_level_of_each_reply_is_the_planted_one(run):
 
 
 def test_the_first_screen_names_the_group_and_the_measure(run):
-    assert "Muslim" in first_screen(run)
-    page = page_of(run)
-    assert re.search(r"EPITOME: explorations: lower for Muslim than for the others, whoever speaks: −1\.\d\d", page)
-    assert "interpretations: lower" not in page
-    assert "interpretations: higher" not in page
+    screen = " ".join(unescape(re.sub(r"<[^>]+>", "", first_screen(run))).split())
+    assert re.search(r"EPITOME: explorations(, expected)?: lower for Muslim than for the others, whoever", screen), (
+        screen
+    )
+    assert "interpretations: lower" not in page_of(run)
+    assert "interpretations: higher" not in page_of(run)
 
 
 def test_the_gate_fails_the_model_by_this_group_and_passes_the_other_mechanism(run, command):
@@ -117,7 +119,7 @@ def test_the_gate_fails_the_model_by_this_group_and_passes_the_other_mechanism(r
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("margin=0.3",), "has no such measure with two ends; there are: epitome_explorations"),
+        (("margin=0.3",), "has no such measure with two ends; it has epitome_interpretations"),
         (("margin=0.3", "measure=n_words"), "measure=n_words: "),
         (("margin=2", "measure=epitome_explorations"), "scored in epitome_explorations on a scale from 0 to 2"),
     ],

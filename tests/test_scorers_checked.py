@@ -159,6 +159,12 @@ def test_rationales_are_kept_at_their_place_in_the_reply_and_marked_on_the_page(
         assert texts[index][start:end] == "I am <so> sorry. Are you well?"
     page = (tmp_path / "run/report.html").read_text("utf-8")
     assert '<mark title="EPITOME: interpretations">I am &lt;so&gt; sorry. Are you well?</mark></pre>' in page
+    # Rationales that are lost are found again in the same replies.
+    (tmp_path / "run/rationales.parquet").unlink()
+    asked = server.n
+    assert audit("run", *words) == 0
+    assert server.n == asked
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "run/rationales.parquet"), rationales)
     # A level of 0 has no rationale: the released training data mark all of such a reply.
     none = write_biencoder(tmp_path / "none", heads=heads | {"empathy_classifier.out_proj.bias": [99, 0, 0]})
     assert audit("run", *words[:-1], f"{GOOD}{none}") == 0

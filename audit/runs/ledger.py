@@ -39,8 +39,9 @@ _READ: Final = (
     "manifest.json", "prompts.json.gz", "corpus.json", "given.parquet", "trial_answers.parquet", "manipulation.parquet",
     "pairs.parquet", "end_shares.parquet", "elicitation_sample.parquet", "asked_again.parquet", "asked_in_*.parquet",
     "narrative_covariates.parquet",
-    *(f"{name}.parquet" for name in ("ratings", "replies", "answers", "stages", "judged")),
-    *(f"{name}/part-*.parquet" for name in ("ratings", "replies", "answers", "stages", "judged", "parts")),
+    *(f"{name}.parquet" for name in ("ratings", "replies", "answers", "stages", "judged", "rationales")),
+    *(f"{name}/part-*.parquet"
+      for name in ("ratings", "replies", "answers", "stages", "judged", "rationales", "parts")),
     "scores/*/part-*.parquet", "scores/*/part-*.json", "scores/*/scores.parquet", "scores/*/scorer.json",
     *(f"{folder}/{name}" for folder in ("people", "norming")
       for name in ("ratings.csv", "raters.csv", "key.csv", "study.json", "questions.yaml")),
@@ -54,7 +55,7 @@ _SET_ASIDE: Final = re.compile(r"prompts\.json\.gz|(given|manipulation)\.parquet
 """Files that `audit recover` handles and that the run's command does not collect anew while answers exist."""
 JUDGED: Final = re.compile(r"parts/part-\d+\.parquet|pairs\.parquet")  # files that a judge is asked for anew if gone
 _ASKED_ANEW: Final = re.compile(
-    r"(ratings|replies|answers|judged|elicitation_sample|asked_again|asked_in_\w+|narrative_covariates)(/.*)?(\.parquet)?"
+    r"(ratings|replies|answers|judged|rationales|elicitation_sample|asked_again|asked_in_\w+|narrative_covariates)(/.*)?(\.parquet)?"
     r"|scores/[^/]+/(part-.*|scores\.parquet)"
 )
 """Files that the run's own command collects anew if they are gone."""

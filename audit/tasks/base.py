@@ -96,6 +96,10 @@ class Task(ABC, Generic[P]):
     ) -> Manifest:
         """Ask for all that the run still lacks, and return its manifest; after an error earlier answers are kept."""
 
+    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> tuple[pd.DataFrame, set[str]]:
+        """Return texts as ratings whose intensity is a measure, and codes of what limits it; if runs have measures."""
+        raise NotImplementedError(self.kind)
+
     @abstractmethod
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw all figures of a run's page that its tables allow, by name."""

@@ -55,6 +55,8 @@ def absent(name, *overrides):
         ("bertscore", "bertscore.revision=v1"),
         *(("epitome", f"epitome.{part}=a/b") for part in ("emotional_reactions", "interpretations", "explorations")),
         ("epitome", "epitome.interpretations={model: a/b, revision: v1}"),
+        ("epitome", "epitome.encoder=a/b"),
+        ("epitome", "epitome.lower_case=true"),
     ],
 )
 def test_an_option_that_numbers_depend_on_is_asked_for_by_its_scorer_and_by_no_other(name, override):
@@ -66,7 +68,9 @@ def test_an_option_that_numbers_depend_on_is_asked_for_by_its_scorer_and_by_no_o
     assert [each for each in before if before[each] != after[each]] == [name]
 
 
-@pytest.mark.parametrize("override", ["batch_size=1", "device=cuda", "download=true", "epitome.labels=people.csv"])
+@pytest.mark.parametrize(
+    "override", ["batch_size=1", "device=cuda", "download=true", "required=[eq]", "epitome.labels=people.csv"]
+)
 def test_what_alters_no_number_is_not_asked_for(override):
     asked = [
         [each.asked for each in wanted_scorers(config, terms=[], narratives=())]

@@ -45,8 +45,6 @@ from audit.tables.ratings import MANIPULATED
 from audit.tables.replies import REPLIES
 from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
 from audit.tasks.registry import task_of
-from audit.tasks.reply.verdict_limits import unscored_remarks
-from stimuli.errors import suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -332,8 +330,9 @@ def _measure(
         raise ConfigError(f"dimensions={unknown}: {path} has no such dimension; it has {', '.join(known)}")
     folder = RunFolder(path)
     unfinished = manifest.status == "running"
+    limits: set[str] = set()
     if measure:
-        ratings = _scores_as_ratings(folder, manifest, measure)
+        ratings, limits = task_of(manifest).rated_by(folder, manifest, measure)
     else:
         ratings = folder.ratings_of(manifest, unfinished=unfinished)
     scale = manifest.scale.low, manifest.scale.high
@@ -342,7 +341,7 @@ def _measure(
     placebos = placebo_cubes(compact, told)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
     followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest, confidence=settings.confidence)
-    on_run = codes_of_run(followed, manifest) | {remark.code for remark in unscored_remarks(manifest, folder)}
+    on_run = codes_of_run(followed, manifest) | limits
     noise = noise_of_run(manifest, folder, ratings, confidence=settings.confidence)
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[DecidedGap] = []
@@ -439,21 +438,11 @@ def _on_scale_of(manifest: Manifest, path: Path, measure: str) -> Manifest:
         if each["low"] is not None and each["high"] is not None
     }  # fmt: skip
     if measure not in ends:
-        raise ConfigError(f"measure={measure}: {path} has no such measure with two ends; {suggest(measure, ends)}")
+        raise ConfigError(
+            f"measure={measure}: {path} has no such measure with two ends; it has {listed(list(ends)) or 'none'}"
+        )
     low, high = ends[measure]
     return manifest.having(scale={"low": low, "high": high})
-
-
-def _scores_as_ratings(folder: RunFolder, manifest: Manifest, measure: str) -> pd.DataFrame:
-    """Return the replies of a run as ratings, whose intensity is a measure of them."""
-    from audit.statistics.outcome import Outcome
-    from audit.tasks.reply.gaps import ratings_of
-    from audit.tasks.reply.scoring import read_scores
-
-    replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
-    scores = read_scores(folder)
-    own = scores.loc[scores["measure"] == measure].set_index("prompt_index")["value"].astype("float64")
-    return ratings_of(replies, Outcome(measure, unit="points", values=own))
 
 
 def _rated(measure: str) -> str:

@@ -39,7 +39,7 @@ from audit.tables.ratings import (
     TRIAL_ANSWERS,
     Status,
 )
-from audit.tables.replies import OWN_GAP_RATINGS, SCORES
+from audit.tables.replies import OWN_GAP_RATINGS, RATIONALES, SCORES
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.registry import TASKS
 from stimuli.strategies import THOUGHT
@@ -243,6 +243,7 @@ class _Mender:
         for scorer in folder.names(SCORES):
             self._counts(folder.parts(SCORES, scorer))
             self._look(folder.parts(SCORES, scorer), self._wrong_scores)
+        self._look(folder.parts(RATIONALES), self._wrong_scores)
         self._look(folder.parts(OWN_GAP_RATINGS), lambda name, rows: "")
         self._single()
         if len(self._made.done) > before and self._manifest.status == "complete":
@@ -399,6 +400,7 @@ class _Mender:
             parts = self._folder.parts(SCORES, scorer)
             for name in self._move(parts, lost, "the replies are"):
                 self._beside_counts(parts, name, "the replies are asked again")
+        list(self._move(self._folder.parts(RATIONALES), lost, "the replies are"))
         judged = self._folder.parts(OWN_GAP_RATINGS)
         list(self._move(judged, set(judged.names()), "replies are"))
 

@@ -71,6 +71,11 @@ class Scorer(Protocol):
 class Marking(Protocol):
     """A scorer that also finds the words of a reply that a number rests on: its rationale."""
 
+    @property
+    def marks(self) -> bool:
+        """Whether it finds any; one that may need not."""
+        ...
+
     def score_and_mark(
         self, replies: Sequence[Reply]
     ) -> tuple[npt.NDArray[np.float64], list[tuple[int, str, int, int]]]:

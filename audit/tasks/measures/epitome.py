@@ -79,6 +79,11 @@ class EpitomeScorer:
             for measure in _measures(mechanism)
         }
 
+    @property
+    def marks(self) -> bool:
+        """Whether a classifier finds rationales."""
+        return any(isinstance(classifier, BiEncoder) for classifier in self.classifiers.values())
+
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """Return shape (n, 2 mechanisms), levels; if two are equally likely, the likeliest is the lower one.
 

@@ -31,7 +31,7 @@ from audit.tasks.measures.base import Counting, Marking, Reply, Scorer, Wanted, 
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, wanted_scorers
 from audit.tasks.measures.classified import wanted_classifiers
 from audit.tasks.measures.epitome import MECHANISMS
-from audit.tasks.measures.given_scores import wanted_scores
+from audit.tasks.reply.given_scores import wanted_scores
 from stimuli.files import read_file
 from stimuli.json_text import parse_json
 from stimuli.rubrics import load_rubric
@@ -171,9 +171,10 @@ def _take(
     folder.write_manifest(manifest)
     if not taken:
         folder.clear(f"scores/{name}")
+        taken = {"asked": wanted.asked, "facts": facts, "measures": [measure_facts(each) for each in scorer.measures]}
         if isinstance(scorer, Marking):
             folder.clear("rationales")
-        taken = {"asked": wanted.asked, "facts": facts, "measures": [measure_facts(each) for each in scorer.measures]}
+            taken |= {"marks": True} if scorer.marks else {}
     if name == JUDGE:
         _note_own_gap(folder, taken, again)
     write_scorer(folder, name, taken)
@@ -193,6 +194,8 @@ def _left(
 ) -> tuple[list[int], list[int]]:
     """Return the shards and dimensions that a scorer has left; all if ``taken`` is empty: then it is another one."""
     done = folder.parts(SCORES, name).numbers() if taken else set()
+    if taken and taken.get("marks"):
+        done &= folder.parts(RATIONALES).numbers()
     as_asked = taken and taken.get("own_gap", {}).get("n_narratives") == again
     judged = folder.parts(OWN_GAP_RATINGS).numbers() if as_asked else set()
     dimensions = set(range(len(plan.grid.dimensions))) if again else set()
@@ -356,7 +359,7 @@ def _score(
                     "value": scores.ravel(),
                 }
             )
-            if isinstance(scorer, Marking):
+            if isinstance(scorer, Marking) and scorer.marks:
                 folder.parts(RATIONALES).write(part_name(number), _rationales(marks, own, read))
             write_scores(folder, name, number, table, _since(before, _counts(scorer)))
             progress.done(len(own))

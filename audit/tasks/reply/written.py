@@ -129,6 +129,17 @@ class WrittenTexts(Task[Plan]):
         )
         return self.answers(written, asked)
 
+    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> tuple[pd.DataFrame, set[str]]:
+        """See :meth:`audit.tasks.base.Task.rated_by`."""
+        from audit.statistics.outcome import Outcome
+        from audit.tasks.reply.gaps import ratings_of
+
+        replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
+        scores = read_scores(folder)
+        own = scores.loc[scores["measure"] == measure].set_index("prompt_index")["value"].astype("float64")
+        codes = {remark.code for remark in unscored_remarks(manifest, folder)}
+        return ratings_of(replies, Outcome(measure, unit="points", values=own)), codes
+
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw the gaps of measures."""
         from audit.tasks.reply.figures import draw_measures

@@ -5,7 +5,7 @@ import pytest
 
 from audit.errors import ModelError
 from audit.tasks.measures.base import Reply
-from audit.tasks.measures.given_scores import read_scores_file, wanted_scores
+from audit.tasks.reply.given_scores import read_scores_file, wanted_scores
 from stimuli.errors import StimulusError
 
 TABLE = "prompt_index,warmth,n_questions,text\n4,2.5,1,Tell me more.\n0,,2,\n1,NA,-3,I hear you.\n"
