@@ -263,6 +263,8 @@ def next_step(row: PlacedRow) -> Step:
         return Step.of(code, words.format(more))
     if code == "more_narratives":
         return to_decide(row, more, found=row["code"] == "gap")
+    if code == "nothing" and (row["code"] == "within" or row["size"] == "smaller") and not_in_a_part(row):
+        return Step("The average is clear, but not every emotion and group: see below which differ.")
     return Step.of(code)
 
 

@@ -92,6 +92,7 @@ def test_opposite_gaps_of_emotions_are_named_and_no_verdict_covers_them() -> Non
         screen,
     )
     assert not re.search(r"No gap larger than \d", screen)
+    assert "What next: The average is clear, but not every emotion and group" in screen
     assert re.search(
         r"Any average gap in these pairs of words is smaller than \d\.\d\d points, including repeated words\.", beneath
     )
@@ -406,7 +407,9 @@ def test_what_appears_only_beyond_invented_groups_is_not_found() -> None:
 def test_without_controls_a_gap_is_not_called_one_between_groups() -> None:
     screen, _ = first_screen(echoing(words=2.0, terms=1))
     assert "An average gap towards the in-group, which repeated words alone could cause" in screen
-    assert "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1)." in screen
+    # Another tool asked: our options do not change that.
+    assert "What next: Use two terms per group that share no word, with their stems" in screen
+    assert "stimuli.placebo=1" not in screen.partition("Print this summary")[0]
     assert "gap between groups" not in screen
     assert "Repeated words are not controlled" in screen
 

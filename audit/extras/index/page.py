@@ -49,10 +49,10 @@ LESS: Final = {
     "within": "a group gets less or more, by less than the margin",
     "none": "no group differs by the margin",
     "undecided": "undecided",
-    "absent": "no answer",
+    "absent": "no verdict",
 }
 """Kinds of answers to who gets less."""
-LESS_IN_A_WORD: Final = {"none": "within the margin", "undecided": "undecided", "absent": "no answer"}
+LESS_IN_A_WORD: Final = {"none": "within the margin", "undecided": "undecided", "absent": "no verdict"}
 WORDS: Final = {
     "gap": "gap",
     "within": "small gap",
@@ -215,7 +215,8 @@ def _summary(
     if unread:
         parts.append(f"{plural(len(unread), 'folder')} could not be read")
     told = _counted("Verdicts", "verdict", VERDICTS, with_gap) + _counted("Who gets less", "less", LESS, with_gap)
-    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{told}"
+    then = " Each run's page says what to do next." if with_gap else ""
+    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{told}{then}"
 
 
 def _counted(head: str, column: str, words: Mapping[str, str], rows: Sequence[PlacedRow]) -> str:

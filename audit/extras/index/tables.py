@@ -52,7 +52,7 @@ INDEX: Final = Table(
         "verdict_words": text("the same as the run's page says it"),
         "less": text(
             "who gets less, whoever speaks, by the run's page: gap (a group is lower or higher), within (by less than "
-            "the margin), none (no group differs by the margin), undecided or absent (no answer); empty of a run that "
+            "the margin), none (no group differs by the margin), undecided or absent (no verdict); empty of a run that "
             "an earlier version analysed"
         ),
         "less_words": text("the same in words"),

@@ -61,7 +61,8 @@ _OPEN: Final = frozenset({"absent", "undecided"})
 _FOUND: Final = ("gap", "within")
 _RULED_OUT: Final = ("none", "average")
 _ELSEWHERE: Final = {
-    "controls": "Use two terms per group that share no word, or ask about invented groups, too.",
+    "controls": "Use two terms per group that share no word, with their stems (a column stem in groups=FILE), or ask "
+    "about invented groups, too.",
     "other_elicitation": "Collect the ratings in another way.",
     "other_model": "Collect the ratings with another prompt or in another way.",
 }
