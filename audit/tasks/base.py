@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from audit.engines.base import OpenModel
     from audit.report.summary import Summary
     from audit.statistics.remarks import Remark
+    from audit.tasks.transcripts import Transcripts
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,12 @@ class Task(ABC, Generic[P]):
         self, plan: P, folder: RunFolder, *, command: str, say: Say, opened: OpenModel | None = None
     ) -> Manifest:
         """Ask for all that the run still lacks, and return its manifest; after an error earlier answers are kept."""
+
+    def take(
+        self, found: Transcripts, folder: RunFolder, manifest: Manifest, config: AuditConfig, *, say: Say
+    ) -> Manifest:
+        """Keep what was read from a file of transcripts, measure it, and return the manifest."""
+        raise ConfigError(f"task={self.kind} reads no transcripts; only task=reply does")
 
     @abstractmethod
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:

@@ -35,6 +35,7 @@ from audit.tasks.measures.base import Wanted
 from audit.tasks.measures.choose import JUDGE
 from audit.tasks.measures.stage_scores import score_run_stages
 from audit.tasks.publishing import on_run, on_thoughts, unfinished, write_all
+from audit.tasks.reply.observed import Observed
 from audit.tasks.reply.scoring import plan_scoring, read_scores, score_counts, score_replies
 from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks, unsure_measures
 from audit.tasks.task_words import TaskWords
@@ -65,6 +66,10 @@ class WrittenTexts(Task[Plan]):
 
     def keep(self, plan: Plan, folder: RunFolder) -> None:
         """Write what the analysis needs besides the texts; by default nothing."""
+
+    def words_of(self, manifest: Manifest) -> TaskWords:
+        """Return the words for a run's page."""
+        return self.words
 
     def tables(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
@@ -106,7 +111,7 @@ class WrittenTexts(Task[Plan]):
             )
             manifest = end_parts(session.manifest, session.workers, folder, say=say)
         self.keep(plan, folder)
-        manifest = score_replies(plan, scoring, folder, manifest, say=say)
+        manifest = score_replies(scoring, folder, manifest, say=say)
         return manifest.adding("config", measures=plan.config.model_dump(mode="json")["measures"])
 
     def _write(self, plan: Plan, model: OpenModel, asked: PromptBatch, done: Done) -> dict[str, list[Any]]:
@@ -159,7 +164,9 @@ class WrittenTexts(Task[Plan]):
         counted = {name: score_counts(folder, name) for name in manifest.scorers}
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(replies, repetition.placebo)
-        measures, measured = measures_of(manifest, replies, read_scores(folder), counted)
+        scores = read_scores(folder)
+        measures, measured = measures_of(manifest, replies, scores, counted)
+        observed = Observed.of(folder, manifest, replies)
         values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
         values = values.drop(columns=[status.value for status in ReplyStatus if status in values])
         human = folder.table(PEOPLE_SCORES).frame()
@@ -170,12 +177,12 @@ class WrittenTexts(Task[Plan]):
         tables = {"measures": measures}
         tables |= measure_tables(
             replies,
-            [*of_raters(given), *measured],
+            [*of_raters(given), *(measured if observed is None else observed.outcomes(measured, scores))],
             seed=seed,
             settings=settings,
             valence=emotion_valence(),
             clusters=manifest.clusters,
-            conversation_of=told_apart_by(manifest.stimuli.source),
+            conversation_of=told_apart_by(manifest.stimuli.source) if observed is None else observed.conversation_of,
             repetition=repetition,
             limits=limits_of_measures(
                 manifest, measures, {remark.code for remark in unscored}, min_number_mass=settings.min_number_mass
@@ -198,6 +205,7 @@ class WrittenTexts(Task[Plan]):
         tables |= {"calls": call_table(of_groups, stages), **on_texts}
         remarks = (
             *unscored,
+            *(() if observed is None else observed.remarks()),
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,
             *reply_remarks(of_groups, manifest),
@@ -213,8 +221,8 @@ class WrittenTexts(Task[Plan]):
             remarks=remarks,
             replies=of_groups,
             values=values,
-            narratives=narratives_of(folder.path, manifest),
-            words=self.words,
+            narratives=narratives_of(folder.path, manifest) if observed is None else observed.messages,
+            words=self.words_of(manifest),
         )
         report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
         return Published(folder.path, report, tables["gap"], settings.confidence, remarks, html.summary)
