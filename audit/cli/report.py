@@ -180,7 +180,7 @@ The fourth form reads a model's answers to exported prompts, collected with any 
 
 The fifth form reads replies that nobody asked for here, such as a deployed assistant's, and measures them as
 task=reply does. With match_id, replies of one match are compared; without, they are adjusted for their messages, and
-what is found is observational (docs/transcripts.md):
+what is found is observational (docs/chats.md):
 
 {observed}
 

@@ -247,9 +247,7 @@ def outside_manifest(
         "shard_size": n_prompts,
         "seed": seed,
         "model": {"name": model} if ends else {"name": model, "elsewhere": {}},
-        **(
-            {"elicitation": {"method": METHOD}, "scale": {**ends, "low_label": "", "high_label": ""}} if ends else {}
-        ),
+        **({"elicitation": {"method": METHOD}, "scale": {**ends, "low_label": "", "high_label": ""}} if ends else {}),
         "stimuli": {
             "source": source,
             "n_narratives": n_narratives,
@@ -331,6 +329,7 @@ class ReadTable:
 
     @property
     def n_rows(self) -> int:
+        """The number of rows."""
         return len(self.numbers)
 
     def place(self, row: int) -> str:
@@ -469,6 +468,7 @@ def _categorical(codes: npt.NDArray[Any], names: Sequence[str]) -> pd.Categorica
 
 
 def words_of(table: ReadTable, column: str, *, absent: str = "") -> pd.Categorical:
+    """Return the labels of a column; the table notes rows without one. ``absent`` stands for all if it is not there."""
     if column not in table.columns:
         return _categorical(np.zeros(table.n_rows, dtype=np.int8), [absent])
     given = table.columns[column]

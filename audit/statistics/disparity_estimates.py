@@ -532,7 +532,7 @@ class DisparityPlan:
                 own, delta = member.estimate, member.estimate.delta
             else:
                 delta = float((each * np.nan_to_num(filled)).sum())
-                # Of a draw of pairs each narrative has others: what pairs differ by is no part of how narratives differ.
+                # Of a draw of pairs each narrative has others: what pairs differ by is not how narratives differ.
                 means = cell_means(filled.reshape(n, -1)).reshape(filled.shape[1:])
                 parts = n * (each * np.nan_to_num(filled - means)).sum(axis=(1, 2))
                 own = summarise_contrasts(

@@ -125,7 +125,8 @@ class DimensionAnalysis:
     def cells(self) -> pd.DataFrame:
         """Return the columns of ``CELLS``; of statuses only ratings have numbers."""
         cells = cell_table(self.prompts)
-        if self.cube.by_design and self.outcome.covariates is None:  # each pair was asked in other narratives, whose levels differ
+        # Each pair was asked in other narratives, whose levels differ; replies without matches have no such level.
+        if self.cube.by_design and self.outcome.covariates is None:
             means = cell_means(self.cube.y.reshape(len(self.cube.y), -1))
             cells["mean"] = means[self.cube.asked.ravel()]
         if not self.outcome.rated:

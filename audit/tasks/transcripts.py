@@ -23,7 +23,7 @@ from audit.engines.inspect_log import is_inspect_log, read_inspect_log
 from audit.errors import ConfigError, StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.outside import ABSENT, ReadTable, outside_manifest, read_groups, read_table, stems_of, words_of
-from audit.tables.formatting import brief, plural
+from audit.tables.formatting import brief
 from audit.tables.replies import ReplyStatus
 from stimuli.chat_parts import joined_parts
 from stimuli.errors import StimulusError, suggest
@@ -105,9 +105,7 @@ class Transcripts:
         ).having(stems_stated=True, stems=self.stems, pairs_drawn=self.drawn)  # fmt: skip
 
 
-def read_transcripts(
-    replies: Path, groups: Path | None, *, columns: Mapping[str, str] | None = None
-) -> Transcripts:
+def read_transcripts(replies: Path, groups: Path | None, *, columns: Mapping[str, str] | None = None) -> Transcripts:
     """Read and check replies that were not asked for here.
 
     ``replies`` is a table (delimited text, a spreadsheet, Parquet, SPSS's ``.sav``, JSON lines) with ``message`` and
@@ -130,7 +128,9 @@ def read_transcripts(
         "replies", replies, ("message", "reply"), (*_OF_GROUP, *_LABELS, *_TEXTS), (), named,
         opened=_opened(replies, named),
     )  # fmt: skip
-    mapping = None if groups is None else read_table("groups", groups, ("term", "group"), ("dimension", "stem"), (), named)
+    mapping = (
+        None if groups is None else read_table("groups", groups, ("term", "group"), ("dimension", "stem"), (), named)
+    )
     rows = pd.DataFrame({
         name: _column(table, name, absent=absent)
         for name, absent in {
@@ -153,11 +153,11 @@ def read_transcripts(
     known = np.array([term is not None for term in told])
     if not known.any():
         raise ConfigError(
-            f"{table.name}: no message has a term of {mapping.name if mapping else 'groups='}; add a column 'group', or "
-            "terms that the messages have"
+            f"{table.name}: no message has a term of {mapping.name if mapping else 'groups='}; add a column 'group', "
+            "or terms that the messages have"
         )
     rows["experiencer"] = told
-    places = np.flatnonzero(known)
+    places: list[int] = np.flatnonzero(known).tolist()
     rows = rows.loc[known].reset_index(drop=True)
     by_dimension = mapping is not None and "dimension" in mapping.columns
     group_of = {} if mapping is None else read_groups(mapping, by_dimension=by_dimension)
@@ -167,7 +167,7 @@ def read_transcripts(
     n_unequal = _n_unequal(rows, [term for _, term in group_of]) if matched else 0
     if n_unequal and "perceiver" in table.columns:
         raise ConfigError(
-            f"{table.name}: in {plural(n_unequal, 'match')} more differs than the words for the groups, so δ would not "
+            f"{table.name}: in {n_unequal:,} of the matches more differs than the words for the groups, so δ would not "
             "be of the groups; give equal messages, or leave the column 'perceiver' out"
         )
     rows["conversation"] = _units(rows)
@@ -238,7 +238,7 @@ def _of_conversations(lines: TableFile, name: str) -> TableFile:
         cells = {key: value if isinstance(value, str) else str(value) for key, value in beside.items()} | cells
         turns = list(_turns(_parsed(cells.pop("messages"), list, where), where))
         if not turns:
-            raise ConfigError(f"{where}: no message of the user is followed by one of the assistant; leave the line out")
+            raise ConfigError(f"{where}: no message of the user is followed by one of the assistant; leave it out")
         own = cells.get("id") or str(number)
         for turn, (system, message, reply) in enumerate(turns, start=1):
             several = {"id": f"{own}:{turn}"} if len(turns) > 1 else {"id": own}
@@ -284,7 +284,9 @@ def _parsed(cell: str, kind: type, where: str) -> Any:
 
 def _as_table(found: Sequence[tuple[int, Mapping[str, str]]], sha256: str, counts: str) -> TableFile:
     header = list(dict.fromkeys(name for _, cells in found for name in cells))
-    return TableFile(header, iter([(n, [cells.get(name, "") for name in header]) for n, cells in found]), sha256, counts)
+    return TableFile(
+        header, iter([(n, [cells.get(name, "") for name in header]) for n, cells in found]), sha256, counts
+    )
 
 
 # --- Columns ---------------------------------------------------------------------------------------------------------

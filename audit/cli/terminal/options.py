@@ -141,7 +141,6 @@ class Given:
             if name.startswith(SETTING)
         }
 
-
     @property
     def measures(self) -> tuple[str, ...]:
         """The settings of what is measured, as typed."""

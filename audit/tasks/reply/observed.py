@@ -16,7 +16,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.outside import ratings_table
 from audit.runs.store import RunFolder
 from audit.statistics.outcome import Outcome
-from audit.tables.formatting import count, listed, plural
+from audit.tables.formatting import count, either, listed, plural
 from audit.tables.replies import OF_MESSAGE, REPLIES, TRANSCRIPTS, ReplyStatus
 from audit.tables.shared import PROMPT
 from audit.tasks.measures.base import Reply, Wanted
@@ -37,7 +37,7 @@ _NO_EMOTION: Final = "the file of replies has no column emotion"
 
 
 def reply_rows(found: Transcripts) -> pd.DataFrame:
-    """Return transcripts as rows of ``tables.REPLIES``; statuses that the file does not tell are read from the texts."""
+    """Return transcripts as rows of ``tables.REPLIES``; a status that the file does not tell is read from the text."""
     rows = found.rows
     groups = list(dict.fromkeys([*rows["perceiver_group"], *rows["experiencer_group"]]))
     table = ratings_table(
@@ -99,7 +99,7 @@ def keep_transcripts(found: Transcripts, folder: RunFolder) -> None:
         folder.write_shard(0, reply_rows(found), "replies")
     kept = found.rows[[name for name in TRANSCRIPTS if name != "prompt_index"]].map(storable)
     folder.table(TRANSCRIPTS).write(
-        [{"prompt_index": place, **row} for place, row in enumerate(kept.to_dict("records"))]
+        [{"prompt_index": place, **dict(zip(kept, row, strict=True))} for place, row in enumerate(kept.to_numpy())]
     )
 
 
@@ -128,7 +128,9 @@ class Observed:
     @property
     def messages(self) -> dict[str, str]:
         """The first message of each narrative."""
-        return self.told["message"].astype(str).groupby(level=0).first().to_dict()
+        return {
+            str(name): str(text) for name, text in self.told["message"].astype(str).groupby(level=0).first().items()
+        }
 
     def outcomes(self, measured: list[Outcome], scores: pd.DataFrame) -> list[Outcome]:
         """Mark outcomes as observational where they are, and adjust them where replies are not matched."""
@@ -149,7 +151,7 @@ class Observed:
     def _base(self) -> pd.DataFrame:
         """Return what every measure is adjusted for, by narrative: length of the message, and how it was asked."""
         n_words = self.told["message"].map(lambda text: len(words(str(text)))).astype(np.float64)
-        columns = [n_words.rename("words"), np.log1p(n_words).rename("log_words")]
+        columns = [n_words.rename("words"), n_words.map(math.log1p).rename("log_words")]
         for name in ("system", "model"):
             own = self.told[name].astype(str)
             known = own.where(own.map(own.value_counts()) >= _FEW, "")
@@ -179,8 +181,9 @@ class Observed:
         elif outside.n_unequal:
             yield on_run(
                 "observational",
-                f"In {count(outside.n_unequal)} of {plural(outside.n_matches, 'match')} the messages, the system prompts "
-                "or the models differ in more than the words for the groups. That may be why replies differ.",
+                f"In {count(outside.n_unequal)} of {count(outside.n_matches)} "
+                f"{either(outside.n_matches, 'match', 'matches')} the messages, the system prompts or the models "
+                "differ in more than the words for the groups. That may be why replies differ.",
             )
 
 
@@ -188,5 +191,5 @@ def _known(numbers: pd.DataFrame) -> pd.DataFrame:
     """Fill what is missing with the mean, and mark it in a column of its own."""
     [name] = numbers.columns
     lacking = numbers[name].isna()
-    filled = numbers.fillna(numbers[name].mean()).fillna(0.0)
-    return filled.assign(**{f"no_{name}": lacking.astype(np.float64)})
+    filled = numbers[name].fillna(numbers[name].mean()).fillna(0.0)
+    return pd.DataFrame({name: filled, f"no_{name}": lacking.astype(np.float64)})

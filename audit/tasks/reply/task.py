@@ -40,8 +40,8 @@ _READ: Final = TaskWords(
     heading_groups="What {} wrote to different groups",
     of_groups="Did this model write differently to some groups?",
     to_groups="replied to {} by people of several groups",
-    asked_groups="Replies were read from a file, with the messages that they answer. Measures do not say which reply is "
-    "better for whoever reads it.",
+    asked_groups="Replies were read from a file, with the messages that they answer. Measures do not say which reply "
+    "is better for whoever reads it.",
     read=True,
 )
 """Of replies that were read from a file."""
