@@ -9,7 +9,7 @@ from typing import Final
 from stimuli.identities import Dimension
 from stimuli.narratives import WORDINGS, Narratives
 
-_ARTICLE: Final = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
+ARTICLE: Final = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
 _SHORTEST: Final = 3  # letters of a group's name that is looked for by itself: two may be any word
 
 
@@ -50,9 +50,9 @@ def _mentions(narratives: Narratives, dimensions: Sequence[Dimension]) -> Iterat
     own = [identity for identity in sides if not identity.is_baseline]
     if not own:
         return
-    terms = _either({_ARTICLE.sub("", identity.term) for identity in own})
+    terms = either({ARTICLE.sub("", identity.term) for identity in own})
     # With its capitals: "greens" are no Greens.
-    groups = _either({group for identity in own for group in identity.groups if len(group) >= _SHORTEST})
+    groups = either({group for identity in own for group in identity.groups if len(group) >= _SHORTEST})
     any_of = re.compile(rf"(?<!\w)(?:(?i:{terms}){f'|{groups}' if groups else ''})(?!\w)")
     for narrative in narratives.narratives:
         said = (any_of.search(narrative.wording(wording)) for wording in WORDINGS)
@@ -60,6 +60,6 @@ def _mentions(narratives: Narratives, dimensions: Sequence[Dimension]) -> Iterat
             yield narrative.narrative_id, match[0]
 
 
-def _either(words: Collection[str]) -> str:
+def either(words: Collection[str]) -> str:
     """Return the pattern of any of some words, the longest first."""
     return "|".join(map(re.escape, sorted(words, key=lambda word: (-len(word), word))))

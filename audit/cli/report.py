@@ -88,6 +88,22 @@ _COLUMNS: Final[Option[Mapping[str, str]]] = Option(
 _MODEL: Final[Option[str | None]] = Option("model", a_text, None, "the model's name in the report", "NAME")
 _SEED: Final = Option("seed", whole_from(0), 0, "random seed of the permutations")
 
+_REPLIES: Final[Option[Path | None]] = Option(
+    "replies",
+    a_path,
+    None,
+    "transcripts: a table with message, reply and, optionally, group, match_id, conversation, system, model and date; "
+    "JSON lines with lists of messages; or an Inspect log",
+    "FILE",
+)
+_TERMS: Final[Option[Path | None]] = Option(
+    "groups",
+    a_path,
+    None,
+    "a table with term and group; needed unless a column group of the replies has the groups themselves",
+    "FILE",
+)
+
 _ANSWERS: Final[Option[Path | None]] = Option(
     "answers",
     a_path,
@@ -124,10 +140,18 @@ _OUTSIDE: Final = Usage(
     settings=True,
 )
 _ELSEWHERE: Final = Usage("report", needed=(_ANSWERS, _PROMPTS), options=(_MODEL, _BY, _RUN_DIR), settings=True)
+_OBSERVED: Final = Usage(
+    "report",
+    needed=(_REPLIES, _RUN_DIR),
+    options=(_TERMS, _COLUMNS, _MODEL, _SEED),
+    settings=True,
+    measures=True,
+)
 _ALL: Final = Usage(
     "report",
-    options=(*_OUTSIDE.needed, *_OUTSIDE.options, _ANSWERS, _PROMPTS, _BY, _SERIES),
+    options=(*_OUTSIDE.needed, *_OUTSIDE.options, _ANSWERS, _PROMPTS, _BY, _REPLIES, _SERIES),
     settings=True,
+    measures=True,
 )
 """The options of all forms."""
 
@@ -154,24 +178,33 @@ The fourth form reads a model's answers to exported prompts, collected with any 
 
 {answers}
 
-every setting, with its default and its meaning: python -m audit options statistics
+The fifth form reads replies that nobody asked for here, such as a deployed assistant's, and measures them as
+task=reply does. With match_id, replies of one match are compared; without, they are adjusted for their messages, and
+what is found is observational (docs/chats.md):
+
+{observed}
+
+every setting, with its default and its meaning: python -m audit options statistics, and ... options measures
 """
 
 
 def _help() -> str:
     options = option_lines(*_OUTSIDE.needed, *_OUTSIDE.options)
     answers = option_lines(*_ELSEWHERE.needed, *_ELSEWHERE.options)
-    shown = _HELP.format(series=option_lines(_SERIES), options=options, answers=answers)
-    return usage_lines(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE) + shown
+    observed = option_lines(*_OBSERVED.needed, *_OBSERVED.options)
+    shown = _HELP.format(series=option_lines(_SERIES), options=options, answers=answers, observed=observed)
+    return usage_lines(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE, _OBSERVED) + shown
 
 
 def _report(words: Sequence[str]) -> int:
-    from audit.tasks.pipeline import report_answers, report_outside, report_run
+    from audit.tasks.pipeline import report_answers, report_outside, report_run, report_transcripts
 
     given = _ALL.read(words)
     settings = given.settings()
     shown = command_line("report", *words)
     own = given.texts.keys() & set(_ALL.names)
+    if given.measures and _REPLIES.name not in own:
+        raise ConfigError(f"{given.measures[0]} is for replies=FILE, and none is given; leave it out")
     if len(given.places) > 1 and own <= set(_SIDE_BY_SIDE.names):
         from audit.comparing.comparison import compare_folders
 
@@ -193,15 +226,31 @@ def _report(words: Sequence[str]) -> int:
         first = next(word for word in words if word.partition("=")[0] in own)
         raise ConfigError(
             (
-                f"{first} is for ratings=FILE, answers=FILE or several run folders, but one run folder is given, "
+                f"{first} is for ratings=FILE, replies=FILE, answers=FILE or several run folders, but one is given, "
                 f"{shlex.quote(given.places[0])}; leave out one of them"
             )
             if len(given.places) == 1
             else (
-                "report needs run folders, ratings=FILE or answers=FILE, and only one of these; got "
+                "report needs run folders, ratings=FILE, replies=FILE or answers=FILE, and only one of these; got "
                 f"{shlex.join(words)}"
             )
         )
+    elif _REPLIES.name in own:
+        if more := sorted(own - set(_OBSERVED.names)):
+            raise ConfigError(f"{more[0]}= is not for replies=FILE; leave it out")
+        outcome = report_transcripts(
+            given.need(_REPLIES, to="read replies"),
+            given[_GROUPS],
+            given.need(_RUN_DIR, to="read replies"),
+            columns=given[_COLUMNS],
+            model=given[_MODEL],
+            seed=given[_SEED],
+            measures=given.measures,
+            statistics=settings,
+            command=shown,
+            say=say,
+        )
+        show_outcome(outcome)
     elif own & {_ANSWERS.name, _PROMPTS.name, _BY.name}:
         if _RATINGS.name in own:
             raise ConfigError("ratings= and answers= cannot be given together; keep one")
@@ -327,5 +376,5 @@ COMMAND: Final = Command(
     "folders",
     _help,
     _report,
-    usages=(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE),
+    usages=(_AGAIN, _SIDE_BY_SIDE, _OUTSIDE, _ELSEWHERE, _OBSERVED),
 )

@@ -24,7 +24,7 @@ from audit.comparing.base import (
 )
 from audit.comparing.tables import COMPARED_MEASURES, REPLY_COMPARISON_TABLES
 from audit.configuration.schema import fingerprint
-from audit.errors import StoreError
+from audit.errors import ConfigError, StoreError
 from audit.runs.differences import (
     choice_table,
     choices_of,
@@ -84,6 +84,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         from audit.tasks.reply.measure_values import measures_of
 
         manifest = self.manifests[folder]
+        if manifest.outside.replies:
+            raise ConfigError(f"{folder} has replies read from a file, and such runs are not compared; leave it out")
         # No lock: a complete run does not change, and may lie in a read-only place.
         stored = RunFolder(folder)
         replies = stored.read("replies", n_prompts=manifest.n_prompts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +29,7 @@ class Sampled:
     epoch: int  # the round of answers
     written: Generated  # without a text if there is no answer
     asked: tuple[tuple[str, str], ...]  # role and text of each message shown to the model
+    metadata: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,13 @@ def is_inspect_log(content: bytes) -> bool:
     return bool(names & {_HEADER, _BEGUN})
 
 
-def read_inspect_log(path: Path) -> InspectLog:
-    """Read a log of the format ``.eval``, finished or not."""
+def read_inspect_log(path: Path, *, option: str = "answers") -> InspectLog:
+    """Read a log of the format ``.eval``, finished or not; ``option`` is the one that named it."""
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
         raise ConfigError(
-            f"answers={path} is an Inspect log; to read it: pip install 'empathy-audit[inspect]'"
+            f"{option}={path} is an Inspect log; to read it: pip install 'empathy-audit[inspect]'"
         ) from error
     try:
         log = read_eval_log(path, resolve_attachments="core", format="eval", exclude_fields=_NOT_NEEDED)
@@ -69,12 +70,13 @@ def read_inspect_log(path: Path) -> InspectLog:
                 epoch=sample.epoch,
                 written=Generated(None, 0, False) if sample.error is not None else generated(sample.output),
                 asked=tuple(_shown(sample)),
+                metadata={str(name): str(value) for name, value in (sample.metadata or {}).items()},
             )
             for sample in log.samples or ()
         ]
     except Exception as error:  # the library raises anything on damage
         said = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise StoreError(f"answers={path} cannot be read as an Inspect log ({said})") from error
+        raise StoreError(f"{option}={path} cannot be read as an Inspect log ({said})") from error
     version = log.eval.packages.get("inspect_ai", "")
     return InspectLog(log.eval.model, f"Inspect {version}".strip(), settings.temperature, samples)
 

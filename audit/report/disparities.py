@@ -53,6 +53,7 @@ _REASONS: Final = REASONS | {
     "invented_as_large": "labels of invented groups differ as much",
     "bystander": "it differs only because other groups do",
     "any_label": "any label may be rated so beside “a person”: no invented groups were asked about",
+    "observational": "what the groups wrote differs, and that may be why",
     "one_perceiver": "not shown without one of the personas",
     "personas_differ": "on average; some personas rate it the other way",
     "one_cue": "not shown without one of the cues that tell of the group",
@@ -106,6 +107,7 @@ _WHOEVER: Final = {
 _WHOEVER_WROTE: Final = {"all": "whoever speaks", "no_persona": "without a persona", "unspecified": "as “a person”"}
 """The same of measures of texts."""
 _FOUND: Final = ("lower", "higher")
+_CLAIMED: Final = {"words": ", in these words", "observational": ", observational"}
 _NAMED: Final = 3
 _DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
@@ -229,7 +231,9 @@ def _of_found(found: Sequence[PlacedRow], *, confidence: float, of: str) -> Disp
     whoever = "on average over the personas asked" if on_average else (_WHOEVER if of else _WHOEVER_WROTE)[view]
     others = Markup("the others, {}" if of else "for the others, {}").format(whoever)
     words = Markup(" and ").join(parts) + Markup(" than {}").format(others)
-    if all(each["claim"] == "words" for each in found):
+    if any(each["claim"] == "observational" for each in found):
+        words += Markup(", in observational data")
+    elif all(each["claim"] == "words" for each in found):
         words += Markup(", in these words")
     elif any(each["claim"] == "words" for each in found):
         words += Markup(" ({} in these words only)").format(_names([e for e in found if e["claim"] == "words"]))
@@ -340,7 +344,7 @@ def answer_in_words(row: PlacedRow) -> Markup:
         return Markup("within {} points").format(show(row, "margin", unsigned))
     if code not in _FOUND:
         return Markup(code.replace("_", " "))
-    words = Markup(f"{code}, in these words" if row["claim"] == "words" else code)
+    words = Markup(f"{code}{_CLAIMED.get(str(row['claim']), '')}")
     if row.get("size"):
         by = "more" if row["size"] == "beyond" else "less"
         words += Markup(", by {} than {} points").format(by, show(row, "margin", unsigned))

@@ -126,7 +126,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         content = {**content, "model": {"name": model.name, "card": model.card, **_without(model.content, "name")}}
     return ManifestView(
         model=model.name,
-        method=elicitation.method if rated else manifest.task.kind,
+        method=elicitation.method if rated else "outside" if manifest.outside.replies else manifest.task.kind,
         parser=_text(elicitation.parser, absent=""),
         begun=_text(elicitation.prefill, absent=""),
         asks_ends=bool(manifest.identity.elicitation.get("reads")),

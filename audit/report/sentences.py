@@ -68,6 +68,10 @@ LIMITS: Final = {
         "Texts that differ between groups",
         "the strategy wrote differently about some groups, and a smaller δ bought with stereotypes is no improvement",
     ),
+    "observational": (
+        "Observational",
+        "nobody chose which group writes what, so a difference between groups may be one between their messages",
+    ),
     "replies_missing": ("Many replies without a score", "the missing scores may differ from the others"),
     "replies_cut": ("Many cut replies", "a reply that stops in the middle is scored up to there"),
     "judge_mass": (

@@ -546,10 +546,20 @@ class EmotionsRead(_ManifestPart):
 
 
 class Outside(_ManifestPart):
-    """Ratings that another tool collected: whether a study released them, and whether they have a status column."""
+    """What another tool collected: whether a study released ratings, and whether they have a status column."""
 
     released: bool = False
     status_given: bool = True
+    replies: str = ""  # the file of replies; empty of ratings
+    matched: bool = True  # whether replies to several groups belong together by a match id
+    n_unequal: Count = 0  # matches in which more differs than the words for the groups
+    n_matches: Count = 0
+    n_untold: Count = 0  # replies that were left out because their messages tell no group, or several
+
+    @property
+    def observational(self) -> bool:
+        """Whether nobody chose which group writes what."""
+        return bool(self.replies) and not (self.matched and not self.n_unequal)
 
 
 class _Written(_ManifestPart):

@@ -28,7 +28,7 @@ from audit.tables.ratings import NARRATIVE_COVARIATES, RATINGS, Status
 from stimuli.errors import StimulusError, suggest
 from stimuli.headings import guess_columns
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
-from stimuli.table_files import SUFFIXES, WRITTEN_AS, MalformedRowError, plain_name
+from stimuli.table_files import SUFFIXES, WRITTEN_AS, MalformedRowError, TableFile, plain_name
 from stimuli.tables import is_no_number, open_table, read_numbers
 from stimuli.yaml_files import may_be_file
 
@@ -122,9 +122,9 @@ def read_outside(
             f"low={ends[0]:g} high={ends[1]:g}: low must be below high; give the two ends of the rating scale"
         )
     named = dict(sorted((columns or {}).items()))
-    table = _read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing, named, by="narrative_id")
+    table = read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing, named, by="narrative_id")
     labels = {
-        name: _words(table, name, absent=default)
+        name: words_of(table, name, absent=default)
         for name, default in {**dict.fromkeys(_REQUIRED[:3], ""), **ABSENT}.items()
     }
     given = _intensities(table)
@@ -135,7 +135,7 @@ def read_outside(
     _check_scale(table, intensity, low=ends[0], high=ends[1], given=missing)
     _check_prompts(table, labels)
     _check_emotions(table, labels)
-    mapping = _read_table("groups", groups, _OF_GROUPS[:2], _OF_GROUPS[2:], missing, named)
+    mapping = read_table("groups", groups, _OF_GROUPS[:2], _OF_GROUPS[2:], missing, named)
     sides, names = _groups_of(table, mapping, labels)
     narratives, not_kept = _covariates_of(table.further, decimal_comma=table.decimal_comma)
     return OutsideRatings(
@@ -149,7 +149,7 @@ def read_outside(
         ratings_sha256=table.sha256,
         groups_sha256=mapping.sha256,
         status_given="status" in table.columns,
-        stems=_stems_of(mapping, list(labels["dimension"].categories)),
+        stems=stems_of(mapping, list(labels["dimension"].categories)),
         narratives=narratives,
         not_kept=not_kept,
         named=named,
@@ -220,7 +220,7 @@ def outside_manifest(
     command: str,
     seed: int,
     model: str,
-    scale: tuple[float, float],
+    scale: tuple[float, float] | None,  # None if nothing was rated
     source: str,
     variants: Sequence[str],
     dimensions: Sequence[str],
@@ -231,9 +231,10 @@ def outside_manifest(
     n_missing_codes: int,
     files: Mapping[str, Any],
 ) -> Manifest:
-    """Return the manifest of a run folder whose ratings were read, not collected."""
+    """Return the manifest of a run folder whose ratings, or replies, were read, not collected."""
+    kind = "ratings" if scale is not None else "replies"
     time, given = now(), list(emotions) != [ABSENT["emotion"]]
-    ends = {"low": scale[0], "high": scale[1]}
+    ends = {} if scale is None else {"low": scale[0], "high": scale[1]}
     # Left out if there are no codes, so that folders of earlier versions keep their identity.
     codes = {"missing": list(missing)} if missing else {}
     named = {"columns": files["columns"]} if "columns" in files else {}
@@ -245,9 +246,8 @@ def outside_manifest(
         "n_prompts": n_prompts,
         "shard_size": n_prompts,
         "seed": seed,
-        "model": {"name": model},
-        "elicitation": {"method": METHOD},
-        "scale": {**ends, "low_label": "", "high_label": ""},
+        "model": {"name": model} if ends else {"name": model, "elsewhere": {}},
+        **({"elicitation": {"method": METHOD}, "scale": {**ends, "low_label": "", "high_label": ""}} if ends else {}),
         "stimuli": {
             "source": source,
             "n_narratives": n_narratives,
@@ -258,12 +258,12 @@ def outside_manifest(
         "dimensions": list(dimensions),
         "outside": {**files, **(codes | {"n_missing_codes": n_missing_codes} if codes else {})},
         "versions": versions(),
-        "config": {"ratings": files["ratings"], "groups": files["groups"], **ends, **codes, **named, "model": model},
+        "config": {kind: files[kind], "groups": files["groups"], **ends, **codes, **named, "model": model},
         "identity": {
             "model": {"name": model},
-            "scale": ends,
+            **({"scale": ends} if ends else {}),
             "outside": {
-                "ratings": files["ratings_sha256"],
+                kind: files[f"{kind}_sha256"],
                 "groups": files["groups_sha256"],
                 "missing": codes.get("missing"),
                 **named,
@@ -314,8 +314,8 @@ def _is_name(name: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
-    """The columns we read from a file, and how to name a row's place in it."""
+class ReadTable:
+    """The columns that we read from a file, and how to name a row's place in it."""
 
     name: str
     sha256: str
@@ -329,6 +329,7 @@ class _Table:
 
     @property
     def n_rows(self) -> int:
+        """The number of rows."""
         return len(self.numbers)
 
     def place(self, row: int) -> str:
@@ -358,7 +359,7 @@ class _Table:
         self.check()
 
 
-def _read_table(
+def read_table(
     option: str,
     path: Path,
     required: Sequence[str],
@@ -367,16 +368,18 @@ def _read_table(
     named: Mapping[str, str],  # the file's names, by ours, of columns that are not called as ours
     *,
     by: str = "",  # the column that further columns may be covariates of; empty to read none of them
-) -> _Table:
+    opened: TableFile | None = None,  # if it was read already
+) -> ReadTable:
+    """Read the columns of a user's table that we know; ConfigError or StoreError in one line if it cannot be used."""
     name, suffix = f"{option}={path}", path.suffix.lower()
-    if suffix not in SUFFIXES:
+    if opened is None and suffix not in SUFFIXES:
         raise ConfigError(
             f"{name} has {f'the suffix {suffix!r}' if suffix else 'no suffix'}; give a table: {WRITTEN_AS}"
         )
-    if not may_be_file(path):
+    if opened is None and not may_be_file(path):
         raise StoreError(f"{name} is not a file; give the path of a {suffix} file")
     try:
-        table = open_table(
+        table = opened or open_table(
             path,
             [named.get(column, column) for column in required],
             also=[*(named.get(column, column) for column in optional), *_ALSO],
@@ -415,7 +418,7 @@ def _read_table(
         raise StoreError(f"{name} cannot be read as CSV (line {error.line}: {error})") from error
     if not numbers:
         raise ConfigError(f"{name}: has columns but no rows")
-    return _Table(name, table.sha256, columns, table.counts, numbers, table.delimiter == ";", marks, further)
+    return ReadTable(name, table.sha256, columns, table.counts, numbers, table.delimiter == ";", marks, further)
 
 
 def _in_our_names(name: str, header: Sequence[str], wanted: Sequence[str], named: Mapping[str, str]) -> list[str]:
@@ -464,7 +467,8 @@ def _categorical(codes: npt.NDArray[Any], names: Sequence[str]) -> pd.Categorica
     return pd.Categorical.from_codes(places, categories=pd.Index([names[code] for code in used]))
 
 
-def _words(table: _Table, column: str, *, absent: str = "") -> pd.Categorical:
+def words_of(table: ReadTable, column: str, *, absent: str = "") -> pd.Categorical:
+    """Return the labels of a column; the table notes rows without one. ``absent`` stands for all if it is not there."""
     if column not in table.columns:
         return _categorical(np.zeros(table.n_rows, dtype=np.int8), [absent])
     given = table.columns[column]
@@ -481,7 +485,7 @@ def _words(table: _Table, column: str, *, absent: str = "") -> pd.Categorical:
     return _categorical(codes, names)
 
 
-def _intensities(table: _Table) -> FloatArray:
+def _intensities(table: ReadTable) -> FloatArray:
     """Return the ratings as floats; NaN if missing."""
     given = table.columns["rating"]
     cells = ["" if cell in table.marks else cell for cell in given]
@@ -498,14 +502,14 @@ def _intensities(table: _Table) -> FloatArray:
     return np.array(numbers, dtype=np.float64)
 
 
-def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
+def _statuses(table: ReadTable, intensity: FloatArray) -> npt.NDArray[np.int8]:
     """Return each row's status as an index into the statuses."""
     missing = np.isnan(intensity)
     if "status" not in table.columns:
         return np.where(missing, _UNPARSEABLE, _RATED).astype(np.int8)
-    words = _words(table, "status")
+    words = words_of(table, "status")
     names = [str(name) for name in words.categories]
-    known = np.array([name in ("", *_STATUSES) for name in names])[words.codes]  # _words has noted empty ones
+    known = np.array([name in ("", *_STATUSES) for name in names])[words.codes]  # words_of has noted empty ones
     table.note(~known, lambda row: f"unknown status {words[row]!r}; {suggest(str(words[row]), _STATUSES)}")
     table.check()
     status: npt.NDArray[np.int8] = np.array([_STATUSES.index(name) for name in names], dtype=np.int8)[words.codes]
@@ -524,7 +528,7 @@ def _statuses(table: _Table, intensity: FloatArray) -> npt.NDArray[np.int8]:
 
 
 def _without_codes(
-    table: _Table, values: FloatArray, missing: Sequence[float | str], ends: tuple[float, ...]
+    table: ReadTable, values: FloatArray, missing: Sequence[float | str], ends: tuple[float, ...]
 ) -> tuple[FloatArray, BoolArray]:
     """Return the ratings with codes for missing replaced by NaN, and a mask of those."""
     is_code = np.zeros(table.n_rows, dtype=np.bool_)
@@ -560,7 +564,7 @@ def _in_order(missing: Sequence[float | str]) -> tuple[float | str, ...]:
 
 
 def _check_reached(
-    table: _Table, intensity: FloatArray, *, low: float | None, high: float | None, given: Sequence[float | str]
+    table: ReadTable, intensity: FloatArray, *, low: float | None, high: float | None, given: Sequence[float | str]
 ) -> None:
     """Raise ConfigError if an end of the scale was not given and the ratings do not reach the default."""
     rated = intensity[~np.isnan(intensity)]
@@ -607,7 +611,7 @@ def _code_words(codes: Sequence[float], given: Sequence[float | str]) -> str:
 
 
 def _check_scale(
-    table: _Table, intensity: FloatArray, *, low: float, high: float, given: Sequence[float | str]
+    table: ReadTable, intensity: FloatArray, *, low: float, high: float, given: Sequence[float | str]
 ) -> None:
     beyond = (intensity < low) | (intensity > high)
     if not beyond.any():
@@ -626,7 +630,7 @@ def _check_scale(
     )
 
 
-def _check_prompts(table: _Table, labels: dict[str, pd.Categorical]) -> None:
+def _check_prompts(table: ReadTable, labels: dict[str, pd.Categorical]) -> None:
     prompts = pd.DataFrame({name: labels[name].codes for name in _PROMPT}, copy=False)
     again = prompts.duplicated().to_numpy()
 
@@ -641,7 +645,7 @@ def _check_prompts(table: _Table, labels: dict[str, pd.Categorical]) -> None:
     table.refuse(again, is_given_again)
 
 
-def _check_emotions(table: _Table, labels: dict[str, pd.Categorical]) -> None:
+def _check_emotions(table: ReadTable, labels: dict[str, pd.Categorical]) -> None:
     narratives, emotions = labels["narrative_id"], labels["emotion"]
     emotion_of = np.zeros(len(narratives.categories), dtype=emotions.codes.dtype)
     emotion_of[narratives.codes[::-1]] = emotions.codes[::-1]  # reversed, so that the first row's emotion wins
@@ -675,7 +679,7 @@ def _always(fault: str, row: int) -> str:
 
 
 def _groups_of(
-    table: _Table, mapping: _Table, labels: dict[str, pd.Categorical]
+    table: ReadTable, mapping: ReadTable, labels: dict[str, pd.Categorical]
 ) -> tuple[list[npt.NDArray[np.intp]], list[str]]:
     """Return the group codes of each row's perceiver and experiencer, and the group names."""
     by_dimension = "dimension" in mapping.columns
@@ -683,7 +687,7 @@ def _groups_of(
         raise ConfigError(
             f"{mapping.name} has a column 'dimension' but {table.name} does not; add it to both, or remove it"
         )
-    group_of = _read_groups(mapping, by_dimension=by_dimension)
+    group_of = read_groups(mapping, by_dimension=by_dimension)
     names = list(dict.fromkeys(group_of.values()))
     dimensions = labels["dimension"]
     scopes = [str(dimension) if by_dimension else "" for dimension in dimensions.categories]
@@ -717,13 +721,13 @@ def _groups_of(
     return sides, names
 
 
-def _stems_of(mapping: _Table, dimensions: Sequence[str]) -> dict[str, dict[str, str]]:
+def stems_of(mapping: ReadTable, dimensions: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the stems in the groups file by dimension of the ratings."""
     if "stem" not in mapping.columns:
         return {}
-    terms = _words(mapping, "term")
+    terms = words_of(mapping, "term")
     stems = ["" if stem in mapping.marks else stem for stem in mapping.columns["stem"]]
-    scopes = _words(mapping, "dimension") if "dimension" in mapping.columns else [""] * mapping.n_rows
+    scopes = words_of(mapping, "dimension") if "dimension" in mapping.columns else [""] * mapping.n_rows
     given: dict[tuple[str, str], str] = {}
     for row, (scope, term, stem) in enumerate(zip(scopes, terms, stems, strict=True)):
         if stem and given.setdefault((scope, term), stem) != stem:
@@ -737,10 +741,10 @@ def _stems_of(mapping: _Table, dimensions: Sequence[str]) -> dict[str, dict[str,
     return {name: stems for name, stems in found.items() if stems}
 
 
-def _read_groups(mapping: _Table, *, by_dimension: bool) -> dict[tuple[str, str], str]:
+def read_groups(mapping: ReadTable, *, by_dimension: bool) -> dict[tuple[str, str], str]:
     """Return group by (dimension, term); the dimension is empty if groups do not depend on it."""
-    terms, groups = _words(mapping, "term"), _words(mapping, "group")
-    dimensions = _words(mapping, "dimension") if by_dimension else [""] * mapping.n_rows
+    terms, groups = words_of(mapping, "term"), words_of(mapping, "group")
+    dimensions = words_of(mapping, "dimension") if by_dimension else [""] * mapping.n_rows
     mapping.check()
     group_of: dict[tuple[str, str], str] = {}
     first: dict[tuple[str, str], int] = {}

@@ -68,9 +68,11 @@ def clustered(grams: FloatArray, scores: FloatArray, inverse: FloatArray, direct
             first[key] = i, q
         squares += (q @ score) ** 2
     for m in range(len(directions)):
-        g = -(moved[:, m] @ inverse @ moved[:, m].T)
-        g[np.diag_indices_from(g)] += own[:, m]
-        traces[m], spread[m] = np.trace(g), (g**2).sum()
+        # G is a diagonal less a matrix of rank p: its traces need nothing of N × N
+        lost = ((moved[:, m] @ inverse) * moved[:, m]).sum(axis=1)
+        inner = inverse @ (moved[:, m].T @ moved[:, m])
+        traces[m] = (own[:, m] - lost).sum()
+        spread[m] = (own[:, m] ** 2).sum() - 2 * own[:, m] @ lost + (inner * inner.T).sum()
     return summed_up(squares, expected=traces, spread=spread, truth=(half**2).sum(axis=1))
 
 

@@ -328,6 +328,8 @@ def _of_all(plan: DisparityPlan, estimated: ViewEstimates, spreads: Sequence[flo
     if not isinstance(estimated.labels, NotEstimableError):
         found = estimated.labels
         row |= {"labels_sd": found.sd, "labels_largest": found.largest, "n_labels": found.n}
+    if plan.outcome.covariates is not None:
+        return row | {"note": "there is no test of all groups at once for replies that are not matched"}
     narrow = {each.group: each.narrow for each in estimated.groups}
     known = {name: each for name, each in narrow.items() if each is not None}
     if len(known) < len(narrow):

@@ -242,6 +242,9 @@ def _answer(
     if apart:
         inside, supported = False, _NAN
     of_words = tuple(code for code in gap.unproven if code not in _NOT_ITSELF)
+    claim = "words" if of_words else "group"
+    if plan.outcome.observational:  # which says more than that words may be why
+        of_words, claim = ("observational",), "observational"
     answer = partial(GroupAnswer, scope, supported_margin=supported)
     against: tuple[str, ...] = ()
     limits = of_words
@@ -260,9 +263,7 @@ def _answer(
             needed = _NAN
             if margin is not None and not (size or apart):
                 limits, needed = ("margin_open", *limits), held.n_needed
-            return answer(
-                "lower" if made.delta < 0 else "higher", "words" if of_words else "group", size, limits, n_needed=needed
-            )
+            return answer("lower" if made.delta < 0 else "higher", claim, size, limits, n_needed=needed)
     elif made.p <= alpha:
         limits += ("not_corrected",)
     elif p_adjusted[NARRATIVES] <= alpha:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError, attempt
+from audit.statistics.adjusted import adjusted_contrasts, reply_weights
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Dependent
 from audit.statistics.deciding_estimate import moved, units_of, with_missing_filled
@@ -336,12 +337,7 @@ class DisparityPlan:
         deviations = np.empty((0, len(view.terms))) if isinstance(units, NotEstimableError) else units.deviations
         by_cue = groups_by_cue(view, self.cues) if view.side == "experiencer" else ()
         of_cues = np.array([each.columns for each in by_cue]).reshape(-1, len(view.terms))
-        found = estimate_contrasts(
-            view.y,
-            view.cells(np.vstack([of_groups, of_terms, of_cues, deviations])),
-            confidence=self.confidence,
-            levels=view.levels,
-        )
+        found = self._contrasts(view, view.y, view.cells(np.vstack([of_groups, of_terms, of_cues, deviations])))
         n = len(of_groups)
         m = n + len(of_terms)
         k = m + len(of_cues)
@@ -353,9 +349,9 @@ class DisparityPlan:
         groups = []
         for place, (name, narrow) in enumerate(zip(view.groups, found[:n], strict=True)):
             share = _share_of_words(units, view.contrasts[place])
-            groups.append(self._of_group(view, place, name, self._over(narrow), within, share, of_labels, wordings))
-        terms = tuple(map(self._over, found[n:m]))
-        of_cue = tuple(zip(by_cue, map(self._over, found[m:k]), strict=True))
+            groups.append(self._of_group(view, place, name, narrow, within, share, of_labels, wordings))
+        terms = tuple(found[n:m])
+        of_cue = tuple(zip(by_cue, found[m:k], strict=True))
         groups = self._with_rest(view, groups, terms, of_cue, units, within, of_labels)
         return ViewEstimates(view, tuple(groups), terms, of_cue, within, of_labels)
 
@@ -404,8 +400,8 @@ class DisparityPlan:
                 made[place] = replace(made[place], perceivers_differ=bool((raters.parts(of_all) * size < 0).any()))
         if not cells:
             return made
-        found = estimate_contrasts(view.y, np.array(cells), confidence=self.confidence, levels=view.levels)
-        for (place, what, weights), member in zip(left, map(self._over, found), strict=True):
+        found = self._contrasts(view, view.y, np.array(cells))
+        for (place, what, weights), member in zip(left, found, strict=True):
             rest = member.estimate
             if rest is None:
                 continue
@@ -438,6 +434,23 @@ class DisparityPlan:
         if "+" in self.cube.dimension:
             raise OneWord("intersection", "groups of an intersection share their words")
         return WordUnits.of(view, self.stems)
+
+    def _contrasts(self, view: RatedView, y: FloatArray, weights: FloatArray) -> list[FamilyMember]:
+        """Estimate contrasts of the cells of y, shape (N, R, C), by weights, shape (M, R, C)."""
+        if self.outcome.covariates is None:
+            found = estimate_contrasts(y, weights, confidence=self.confidence, levels=view.levels)
+            return list(map(self._over, found))
+        return adjusted_contrasts(y, weights, self._covariates, self._units_of_cube, confidence=self.confidence)
+
+    @property
+    def _covariates(self) -> FloatArray:
+        """What is known of the message of each narrative, shape (N, K)."""
+        assert self.outcome.covariates is not None
+        return self.outcome.covariates.loc[list(self.cube.narrative_ids)].to_numpy(dtype=np.float64)
+
+    @property
+    def _units_of_cube(self) -> tuple[str, ...]:
+        return self.conversations or tuple(map(str, self.cube.narrative_ids))
 
     def _over(self, member: FamilyMember) -> FamilyMember:
         """Give a contrast the uncertainty of conversations, where narratives are utterances of them."""
@@ -504,25 +517,29 @@ class DisparityPlan:
         if not cube.lacking.any():
             return None
         n = len(cube.y)
-        each = np.broadcast_to(weights / n, cube.y.shape)
-        if not cube.expected.all():
-            of_asked = rating_weights(cube.expected.reshape(n, -1), weights.ravel(), view.levels)
-            each = of_asked.reshape(cube.y.shape)
+        of_asked = self._weights_of_asked(view, weights)
+        each = np.broadcast_to(weights / n, cube.y.shape) if of_asked is None else of_asked
         if self.settings.missing_shift is not None:
             half = self.settings.missing_shift * float((np.abs(each) * cube.lacking).sum())
             return moved(estimate, -half), moved(estimate, half)
 
         def at(toward: int) -> GapEstimate:
             filled = with_missing_filled(cube, toward * each, self.scale).y
-            delta = float((each * np.nan_to_num(filled)).sum())
-            # Of a draw of pairs each narrative has others: what pairs differ by is no part of how narratives differ.
-            means = cell_means(filled.reshape(n, -1)).reshape(filled.shape[1:])
-            parts = n * (each * np.nan_to_num(filled - means)).sum(axis=(1, 2))
-            own = summarise_contrasts(
-                parts - parts.mean() + delta, rounding=estimate.rounding, confidence=self.confidence, n_answers=0
-            )
-            if self.dependent is not None and not own.not_estimable:
-                own, _ = self.dependent(own, cube.narrative_ids)
+            if self.outcome.covariates is not None:
+                [member] = self._contrasts(view, filled, weights[None])
+                if member.estimate is None:
+                    raise NotEstimableError(member.note)
+                own, delta = member.estimate, member.estimate.delta
+            else:
+                delta = float((each * np.nan_to_num(filled)).sum())
+                # Of a draw of pairs each narrative has others: what pairs differ by is not how narratives differ.
+                means = cell_means(filled.reshape(n, -1)).reshape(filled.shape[1:])
+                parts = n * (each * np.nan_to_num(filled - means)).sum(axis=(1, 2))
+                own = summarise_contrasts(
+                    parts - parts.mean() + delta, rounding=estimate.rounding, confidence=self.confidence, n_answers=0
+                )
+                if self.dependent is not None and not own.not_estimable:
+                    own, _ = self.dependent(own, cube.narrative_ids)
             se = max((one for one in (own.se, estimate.se) if np.isfinite(one)), default=_NAN)
             df = min((one for one in (own.df, estimate.df) if np.isfinite(one)), default=_NAN)
             low, high, p = t_interval(delta, se, df, confidence=self.confidence)
@@ -531,6 +548,21 @@ class DisparityPlan:
             )
 
         return at(-1), at(1)
+
+    def _weights_of_asked(self, view: RatedView, weights: FloatArray) -> FloatArray | None:
+        """Weights of the ratings, shape (N, R, C), in a contrast of cells if all that were asked for were there.
+
+        None if every narrative was asked about every pair: each then has the contrast's own weights.
+        """
+        expected = view.laid(view.cube.expected)
+        if expected.all():
+            return None
+        there = expected.reshape(len(expected), -1)
+        if self.outcome.covariates is None:
+            of_asked = rating_weights(there, weights.ravel(), view.levels)
+        else:
+            of_asked = reply_weights(there, weights.ravel(), self._covariates)
+        return of_asked.reshape(expected.shape)
 
 
 class OneWord(NotEstimableError):

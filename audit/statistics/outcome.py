@@ -54,6 +54,10 @@ class Outcome:
     values: pd.Series | None = None
     scale: tuple[float, float] | None = None  # the two ends of its scale; None without one
     rated: bool = False  # whether it was asked for as a rating, in points: only such have δ_z and the crossed model
+    # What D of replies that are not matched is adjusted for, numbers by narrative; None for all others
+    covariates: pd.DataFrame | None = None
+    # Whether nobody chose who writes what, so that groups may differ because of what they write
+    observational: bool = False
 
     def named(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row of a table of all outcomes with the name and unit of this one."""
@@ -121,7 +125,8 @@ class DimensionAnalysis:
     def cells(self) -> pd.DataFrame:
         """Return the columns of ``CELLS``; of statuses only ratings have numbers."""
         cells = cell_table(self.prompts)
-        if self.cube.by_design:  # each pair was asked in other narratives, whose levels differ
+        # Each pair was asked in other narratives, whose levels differ; replies without matches have no such level.
+        if self.cube.by_design and self.outcome.covariates is None:
             means = cell_means(self.cube.y.reshape(len(self.cube.y), -1))
             cells["mean"] = means[self.cube.asked.ravel()]
         if not self.outcome.rated:

@@ -42,8 +42,9 @@ DISPARITY: Final = Table(
         ),
         "headline": flag("whether the row decides about its group: code, claim and limits are of that row alone"),
         "estimator": word(
-            "contrast (no rating that it needs is missing) or pairs (least squares on effects of narrative × perceiver "
-            "and of all pairs, from all valid ratings)"
+            "contrast (no rating that it needs is missing), pairs (least squares on effects of narrative × perceiver "
+            "and of all pairs, from all valid ratings) or adjusted (of transcripts without matches: least squares on "
+            "groups and on covariates of messages)"
         ),
         "disparity": in_row_unit(
             "mean of the group's terms less the mean of the other groups' means (of a term: the term less the mean of "
@@ -134,8 +135,9 @@ DISPARITY: Final = Table(
             "(the ratings cannot carry one) or no_estimate; else empty"
         ),
         "claim": word(
-            "of lower and higher: group (not these words alone: other terms, or invented groups, tell it from them) or "
-            "words (these words of the group); else empty"
+            "of lower and higher: group (not these words alone: other terms, or invented groups, tell it from them), "
+            "words (these words of the group) or observational (of transcripts: what the groups wrote differs in more "
+            "than their words); else empty"
         ),
         "margin": in_row_unit(
             "the margin of the analysis, of headlines of ratings; missing without one", before=math.nan

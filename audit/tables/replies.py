@@ -36,6 +36,21 @@ class ReplyStatus(StrEnum):
     FAILED = "failed"  # the engine gave none (an error, or the prompt is longer than the model's context)
 
 
+TRANSCRIPTS: Final = Table(
+    "transcripts",
+    "a reply that was read from a file, not asked for",
+    {
+        "prompt_index": PROMPT["prompt_index"],
+        "id": word("of the row in the file; of a conversation with several turns, with the turn after a colon"),
+        "conversation": word("what replies count together for: those of one conversation are not independent"),
+        "message": text("what the reply answers"),
+        "system": text("the system prompt; empty if not given"),
+        "model": word("the model, as the file names it; empty if not given"),
+        "date": word("when, as in the file; empty if not given"),
+    },
+    kept=Storage("transcripts.parquet"),
+)
+
 SCORED: Final = frozenset({ReplyStatus.WRITTEN.value, ReplyStatus.CUT.value})
 """The statuses of replies that are scored. For others, measures are missing, never 0."""
 
@@ -59,12 +74,18 @@ REPLIES: Final = Table(
     kept=Storage("replies.parquet", "replies"),
 )
 
+OF_MESSAGE: Final = "message_"
+"""Before the name of a measure that was taken of the message, which replies of transcripts are adjusted for."""
+
 SCORES: Final = Table(
     "scores",
     "a number that a scorer gave a reply",
     {
         "prompt_index": PROMPT["prompt_index"],
-        "measure": word("what was measured, as in the table of measures"),
+        "measure": word(
+            "what was measured, as in the table of measures; of transcripts also of the message, message_ before the "
+            "measure's name"
+        ),
         "value": in_measure_unit("the number, in the measure's unit; missing where the reply has no such number"),
     },
     kept=Storage("scores/*/scores.parquet", "scores/*", of_part="replies"),

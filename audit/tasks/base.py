@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from audit.engines.base import OpenModel
     from audit.report.summary import Summary
     from audit.statistics.remarks import Remark
+    from audit.tasks.transcripts import Transcripts
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,12 @@ class Task(ABC, Generic[P]):
     def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> tuple[pd.DataFrame, set[str]]:
         """Return texts as ratings whose intensity is a measure, and codes of what limits it; if runs have measures."""
         raise NotImplementedError(self.kind)
+
+    def take(
+        self, found: Transcripts, folder: RunFolder, manifest: Manifest, config: AuditConfig, *, say: Say
+    ) -> Manifest:
+        """Keep what was read from a file of transcripts, measure it, and return the manifest."""
+        raise ConfigError(f"task={self.kind} reads no transcripts; only task=reply does")
 
     @abstractmethod
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from audit.configuration.schema import AuditConfig, load_statistics
 from audit.engines.answered import FileAnswers, answered_model, read_answers_file
 from audit.errors import ConfigError, StoreError
 from audit.runs.manifest import Manifest
-from audit.runs.outside import COLUMNS as COLUMNS  # commands read their options by it
+from audit.runs.outside import COLUMNS as OF_RATINGS
 from audit.runs.outside import code_text, describe_outside, read_outside
 from audit.runs.planned import Planned
 from audit.runs.provenance import check_same_run, computed_by, first_setting_difference, now
@@ -28,6 +28,8 @@ from audit.tables.ratings import NARRATIVE_COVARIATES
 from audit.tasks.base import Published, Task
 from audit.tasks.people import FOLDERS, form_of, import_ratings
 from audit.tasks.registry import TASKS, task_of
+from audit.tasks.transcripts import COLUMNS as OF_REPLIES
+from audit.tasks.transcripts import read_transcripts
 from stimuli.covariates import GroupCovariates, read_covariates
 from stimuli.fitting import fit_remarks
 from stimuli.mentions import remarks
@@ -36,6 +38,10 @@ from stimuli.stereotypes import load_stereotypes
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+COLUMNS = tuple(dict.fromkeys((*OF_RATINGS, *OF_REPLIES)))
+"""Our names of the columns of files that other tools wrote; commands read their options by it."""
 
 
 def run_audit(
@@ -185,6 +191,44 @@ def report_outside(
             )
         folder.consolidate(say)
         return analysed(task_of(manifest), folder, manifest)
+
+
+def report_transcripts(
+    replies: Path,
+    groups: Path | None,  # None if a column of the replies names the groups
+    run_dir: Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    model: str | None,
+    seed: int,
+    measures: Sequence[str] = (),  # settings of what is measured, as typed: measures.names=[lexical]
+    statistics: Mapping[str, Any],
+    command: str,
+    say: Say,
+) -> Published:
+    """Measure and analyse replies that nobody asked for here, and keep them in a run folder."""
+    from audit.configuration.composition import Composed, compose
+
+    task = TASKS["reply"]
+    settings = load_statistics(statistics)
+    task.check_statistics(settings)
+    made: list[Composed] = []
+    compose(["task=reply", f"seed={seed}", *measures], made.append, say=say)
+    config = made[0].validated()
+    found = read_transcripts(replies, groups, columns=columns)
+    manifest = found.manifest(command=command, seed=seed, model=model)
+    manifest = _recording(manifest, settings, None)
+    said = "matched" if found.matched else "not matched: adjusted for what is known of their messages"
+    say(f"{replies}: {plural(len(found.rows), 'reply')} to {plural(found.n_groups, 'group')}, {said}")
+    if found.n_untold:
+        say(f"note: {plural(found.n_untold, 'reply')} left out: the messages before them tell no group, or several")
+    with RunFolder(run_dir) as folder:
+        earlier = folder.read_manifest()
+        if earlier is not None:
+            check_same_run(first_setting_difference(earlier.identity.content, manifest.identity.content), run_dir)
+        manifest = task.take(found, folder, manifest, config, say=say)
+        folder.consolidate(say)
+        return analysed(task, folder, manifest.complete(finished=now()))
 
 
 def report_answers(

@@ -29,6 +29,7 @@ class TaskWords:
     of_groups: str = ""  # the question that the page answers
     to_groups: str = ""  # as `to`
     asked_groups: str = ""  # what was done, without δ
+    read: bool = False  # whether texts were read from a file: `to` and `to_groups` then say what the model did
 
 
 def delta_of_measures(*, own: str, others: str, do: str) -> str:

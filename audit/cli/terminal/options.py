@@ -26,6 +26,7 @@ Reader: TypeAlias = Callable[[str, str], _Value]
 _MOST_DIGITS: Final = 18
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 SETTING: Final = "statistics."  # prefix of the settings of an analysis
+MEASURED: Final = "measures."  # prefix of the settings of what is measured of replies
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Usage:
     needed: tuple[Option[Any], ...] = ()  # options that must be given
     options: tuple[Option[Any], ...] = ()
     settings: bool = False  # whether it also takes `statistics.KEY=VALUE`
+    measures: bool = False  # whether it also takes `measures.KEY=VALUE`
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -69,7 +71,7 @@ class Usage:
 
     def read(self, words: Sequence[str]) -> Given:
         """Separate folders and files from options; refuse flags, unknown options and repeated ones."""
-        names = [*self.names, *(_settings() if self.settings else ())]
+        names = [*self.names, *(_settings() if self.settings else ()), *(_measures() if self.measures else ())]
         places: list[str] = []
         texts: dict[str, str] = {}
         for place, word in enumerate(words):
@@ -139,6 +141,11 @@ class Given:
             if name.startswith(SETTING)
         }
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The settings of what is measured, as typed."""
+        return tuple(f"{name}={text}" for name, text in self.texts.items() if name.startswith(MEASURED))
+
 
 def see(command: str) -> str:
     """Say where a command is explained, for the end of an error message."""
@@ -152,6 +159,7 @@ def usage_lines(*usages: Usage) -> str:
         head = f"{'       ' if number else 'usage: '}{' '.join(PROGRAM)} {usage.command} "
         words = [usage.places] if usage.places else []
         words += [*map(str, usage.needed), *(f"[{option}]" for option in usage.options)]
+        words += [f"[{MEASURED}KEY=VALUE ...]"] if usage.measures else []
         words += [f"[{SETTING}KEY=VALUE ...]"] if usage.settings else []
         # No line breaks inside brackets, or between a folder and the "..." after it.
         kept = " ".join(word.replace(" ", "\N{NO-BREAK SPACE}") for word in words)
@@ -246,6 +254,12 @@ def _fill(text: str, head: str, *, indent: int) -> str:
         text, WIDTH, initial_indent=head, subsequent_indent=" " * indent,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+
+
+def _measures() -> list[str]:
+    from audit.configuration.schema import option_names
+
+    return [name for name in option_names() if name.startswith(MEASURED)]
 
 
 def _settings() -> list[str]:

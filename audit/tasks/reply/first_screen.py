@@ -28,6 +28,7 @@ from audit.report.summary import (
     NO_GROUPS,
     NONE_LESS,
     NOT_THE_GROUPS,
+    OBSERVATIONAL,
     SIDE,
     WORDS_DIFFER,
     ShortAnswer,
@@ -177,8 +178,9 @@ def summary_of_replies(
         about = Markup("{} {}").format(show(largest, "n_narratives_asked", count), either(n, one, more))
     # It was asked even if it refused.
     start = "was asked to speak as one person and to" if whose else "was given no identity and was asked to"
+    start = "" if words.read else start
     to = Markup(words.to if whose else words.to_groups).format(about)
-    asked = Markup("<bdi>{}</bdi>{} {} {}.").format(view.model, led_by(view), start, to)
+    asked = Markup("<bdi>{}</bdi>{} {}.").format(view.model, led_by(view), Markup(" ").join(filter(None, (start, to))))
     verdicts = [each.verdict for each in written]
     # What was found stands first, whichever question it answers.
     findings = [finding for each in written for finding in each.findings(whose=whose)]
@@ -275,6 +277,8 @@ def _not_concluded(
         yield NOT_THE_GROUPS
     if any(row["claim"] == "words" for each in disparities for answer in each.found for row in answer.said.found):
         yield WORDS_DIFFER
+    if any(limit.title == LIMITS["observational"][0] for limit in limits):
+        yield OBSERVATIONAL
     yield words.no_better
     yield "that a measure is empathy itself"
     yield OF_GROUPS_AND_MODELS

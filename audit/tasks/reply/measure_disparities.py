@@ -217,6 +217,8 @@ def _words(found: Sequence[MeasureAnswer]) -> str:
     whole, in_words = (plural(n_of[beyond], "measure") for beyond in (True, False))
     groups = few([*dict.fromkeys(map(_group, rows))], at_most=_SHOWN)
     start = Markup("{} for {} than for the others in ").format(ways, groups)
+    if any(row["claim"] == "observational" for row in rows):
+        return Markup("Observational: {}{}").format(start, plural(len(found), "measure"))
     if not n_of[False]:
         return capital(start + whole)
     if not n_of[True]:

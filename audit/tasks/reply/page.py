@@ -90,6 +90,7 @@ def render_replies(
     measures = {str(row["measure"]): row for row in results.rows("measures")}
     keys = sorted(dict.fromkeys(keys_of(known["gap"])), key=lambda key: key[0] == OVERALL)
     several = len({variant for _, variant in keys}) > 1
+    read = bool(manifest.outside.replies)
     written = [
         Replied(results.of(key, title_of(key, several=several)), f"part-{place}", measures)
         for place, key in enumerate(keys, start=1)
@@ -102,7 +103,7 @@ def render_replies(
     first = summary_of_replies(written, words=words, view=view, limits=limits, whose=whose)
     heading = words.heading if whose else words.heading_groups
     before, after = heading.split("{}")
-    read = [
+    shown = [
         (each.title, list(_read(each, replies, values, rationales, measures, narratives, manifest.seed)))
         for each in written
     ]
@@ -121,7 +122,7 @@ def render_replies(
                 _part(each, share=1 / len(written), whose=whose, n_left_out=view.left_out.get(each.own.key[0], 0))
                 for each in written
             ),
-            section("Replies to read", _prose("read", read, whose), anchor="read", look="folded"),
+            section("Replies to read", _prose("read", shown, whose), anchor="read", look="folded"),
         ),
         section(
             "Groups: who gets less?",
@@ -139,13 +140,13 @@ def render_replies(
         asked_section(
             view,
             {
-                "Run started": view.date,
-                "Narratives": isolated(view.stimuli),
-                "Prompt variant": isolated(view.variant),
+                "Analysed on" if read else "Run started": view.date,
+                "File of replies" if read else "Narratives": isolated(view.stimuli),
+                "Prompt variant": "" if read else isolated(view.variant),
                 "Strategy": view.strategy and isolated(view.strategy),
-                "Replies": Markup("{} written and {} cut of {} prompts; up to {} tokens, temperature {}").format(
+                "Replies": Markup("{} written and {} cut of {}{}").format(
                     *(show_sum(whole, name, count) for name in ("n_written", "n_cut", "n_prompts")),
-                    task.max_tokens, task.temperature,
+                    "" if read else f" prompts; up to {task.max_tokens} tokens, temperature {task.temperature}",
                 ),
             },
             "", OTHER_PROMPTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -18,6 +18,7 @@ from audit.asking.plan import Plan
 from audit.asking.progress import Progress, Say
 from audit.configuration.measures import JudgeConfig, MeasuresConfig
 from audit.configuration.model import ModelConfig
+from audit.configuration.schema import AuditConfig
 from audit.engines.resolve import check_model_folder, find_folder, first_line
 from audit.errors import ConfigError, ModelError
 from audit.runs.manifest import Manifest
@@ -25,15 +26,18 @@ from audit.runs.model_names import model_name
 from audit.runs.parquet import concatenate
 from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
+from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import plural
-from audit.tables.replies import OWN_GAP_RATINGS, RATIONALES, SCORED, SCORES
+from audit.tables.replies import OF_MESSAGE, OWN_GAP_RATINGS, RATIONALES, SCORED, SCORES
 from audit.tasks.measures.base import Counting, Marking, Reply, Scorer, Wanted, measure_facts
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, wanted_scorers
 from audit.tasks.measures.classified import wanted_classifiers
 from audit.tasks.measures.epitome import MECHANISMS
 from audit.tasks.reply.given_scores import wanted_scores
 from stimuli.files import read_file
+from stimuli.identities import Dimension
 from stimuli.json_text import parse_json
+from stimuli.narratives import Narrative
 from stimuli.rubrics import load_rubric
 from stimuli.strategy_labels import read_levels
 
@@ -42,7 +46,12 @@ if TYPE_CHECKING:
 
 _SCORER: Final = "scores/{}/scorer.json"
 """Describes a scorer, beside its scores."""
+_OF_REPLIES_ALONE: Final = (JUDGE, "scores")
+"""Scorers that say nothing of the messages before the replies."""
 _TOLD: Final = "the strategy or the prompt tells the model the emotion, so naming it shows no understanding"
+
+
+ReplyOf: TypeAlias = Callable[[int, str], Reply]  # from the place of a prompt and the text that was written
 
 
 @dataclass(frozen=True)
@@ -50,12 +59,18 @@ class Scoring:
     """What scores a run's replies, as far as it is known before any model is loaded."""
 
     wanted: tuple[Wanted, ...]
-    levels: dict[str, dict[str, int]]  # EPITOME's levels of people's replies by narrative and mechanism
+    reply_of: ReplyOf
+    levels: Mapping[str, Mapping[str, int]]  # EPITOME's levels of people's replies by narrative and mechanism
     counts_words: bool  # whether the words of all replies are counted
+    judge: JudgeConfig
+    seed: int
+    dimensions: tuple[Dimension, ...] = ()  # in which a judge's own gap is measured
+    messages: Sequence[str] = ()  # by place, if they are scored too, for replies to be adjusted by
     named: bool = False  # whether the absent scorers have been named
 
 
 Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]  # a task's function that yields its scorers
+Trials: TypeAlias = Callable[[MeasuresConfig], Iterator[Wanted]]  # the same for one plan
 
 
 def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) -> Scoring:
@@ -63,21 +78,26 @@ def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) ->
     config = plan.config.measures
     if config is None:
         raise ConfigError("task=reply needs measures: give measures=default")
-    return Scoring(tuple(scorers(plan, config)), _levels(plan, config), counts_words and DIVERSITY in config.names)
+    return Scoring(
+        tuple(scorers(plan, config)),
+        partial(_reply, plan),
+        _levels(plan, config),
+        counts_words and DIVERSITY in config.names,
+        config.judge,
+        plan.config.seed,
+        plan.grid.dimensions,
+    )
 
 
-def check_scorers(plan: Plan, scoring: Scoring, scorers: Scorers, *, say: Say) -> Scoring:
+def check_scorers(scoring: Scoring, trials: Trials, config: MeasuresConfig, *, say: Say) -> Scoring:
     """Open every scorer before a reply is paid for. One that cannot be used is named at once, and counts as absent.
 
     Raises ModelError if it is one of ``measures.required``.
     """
-    config = plan.config.measures
-    assert config is not None
     # On the CPU: the audited model gets the GPU to itself, and a process that has used one cannot be forked.
-    trials = scorers(plan, config.model_copy(update={"device": "cpu"}))
-    return replace(
-        scoring, wanted=tuple(map(partial(_checked, config=config, say=say), scoring.wanted, trials)), named=True
-    )
+    tried = trials(config.model_copy(update={"device": "cpu"}))
+    wanted = tuple(map(partial(_checked, config=config, say=say), scoring.wanted, tried))
+    return replace(scoring, wanted=wanted, named=True)
 
 
 def _checked(wanted: Wanted, trial: Wanted, *, config: MeasuresConfig, say: Say) -> Wanted:
@@ -112,15 +132,13 @@ def _in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Manifest, *, say: Say) -> Manifest:
+def score_replies(scoring: Scoring, folder: RunFolder, manifest: Manifest, *, say: Say) -> Manifest:
     """Score the replies that lack scores. Return the manifest with the scorers.
 
     Missing replies are not scored: refused, empty, in another script or failed. A model's thinking, and turns that it
     invents, are not part of the reply. The run is not complete while anything is scored. A scorer that fails counts as
     absent, so that the replies have their page; its scores so far are kept, as are those of an earlier one of its name.
     """
-    config = plan.config.measures
-    assert config is not None
     replies = folder.read("replies", n_prompts=manifest.n_prompts)
     scored = replies.loc[replies["status"].isin(SCORED)]
     names = [wanted.name for wanted in scoring.wanted]
@@ -128,10 +146,10 @@ def score_replies(plan: Plan, scoring: Scoring, folder: RunFolder, manifest: Man
     absent = {wanted.name: wanted.absent for wanted in scoring.wanted if wanted.absent}
     manifest = manifest.having(scorers=scorers, wanted=names, absent=absent)
     for wanted in scoring.wanted:
-        again = _narratives_again(config.judge) if wanted.name == JUDGE else 0
+        again = _narratives_again(scoring.judge) if wanted.name == JUDGE and scoring.dimensions else 0
         manifest = _without(manifest, wanted.name)
         if not wanted.absent:
-            manifest = _take(wanted, again, scored, plan, folder, manifest, say=say)
+            manifest = _take(wanted, again, scored, scoring, folder, manifest, say=say)
     manifest = manifest.having(epitome_labels=scoring.levels)
     for name, why in manifest.absent.items():
         if not (scoring.named and name in absent):
@@ -146,13 +164,20 @@ def _without(manifest: Manifest, name: str) -> Manifest:
 
 
 def _take(
-    wanted: Wanted, again: int, replies: pd.DataFrame, plan: Plan, folder: RunFolder, manifest: Manifest, *, say: Say
+    wanted: Wanted,
+    again: int,
+    replies: pd.DataFrame,
+    scoring: Scoring,
+    folder: RunFolder,
+    manifest: Manifest,
+    *,
+    say: Say,
 ) -> Manifest:
     """Have one scorer score what it lacks; an earlier one's scores stay until the new one has been opened."""
     name = wanted.name
     taken = read_scorer(folder, name)
     same = taken.get("asked") == wanted.asked
-    missing, unjudged = _left(plan, folder, name, again, taken if same else {})
+    missing, unjudged = _left(scoring, folder, name, again, taken if same else {})
     if same and not missing and not unjudged:
         if name == JUDGE:
             _note_own_gap(folder, taken, again)
@@ -166,7 +191,7 @@ def _take(
     facts = json.loads(json.dumps(scorer.facts))  # as read back from the manifest
     if not same or taken["facts"] != facts:  # another scorer, or other weights under the same name
         taken = {}
-        missing, unjudged = _left(plan, folder, name, again, taken)
+        missing, unjudged = _left(scoring, folder, name, again, taken)
     manifest = manifest.having(status="running")
     folder.write_manifest(manifest)
     if not taken:
@@ -180,9 +205,9 @@ def _take(
     write_scorer(folder, name, taken)
     folder.write_manifest(manifest.adding("scorers", **{name: taken}))
     try:
-        _score(scorer, name, replies, plan, folder, missing, size=manifest.shard_size)
+        _score(scorer, name, replies, scoring, folder, missing, size=manifest.shard_size)
         for number in unjudged:
-            _judge_again(cast("RubricJudge", scorer), replies, plan, folder, number, taken, say=say)
+            _judge_again(cast("RubricJudge", scorer), replies, scoring, folder, number, taken, say=say)
     except (ModelError, MemoryError, RuntimeError) as error:  # torch raises the last, as when a GPU is full
         why = _in_one_line(error) if isinstance(error, ModelError) else f"it failed ({first_line(error)})"
         return manifest.adding("absent", **{name: why})
@@ -190,7 +215,7 @@ def _take(
 
 
 def _left(
-    plan: Plan, folder: RunFolder, name: str, again: int, taken: Mapping[str, Any]
+    scoring: Scoring, folder: RunFolder, name: str, again: int, taken: Mapping[str, Any]
 ) -> tuple[list[int], list[int]]:
     """Return the shards and dimensions that a scorer has left; all if ``taken`` is empty: then it is another one."""
     done = folder.parts(SCORES, name).numbers() if taken else set()
@@ -198,7 +223,7 @@ def _left(
         done &= folder.parts(RATIONALES).numbers()
     as_asked = taken and taken.get("own_gap", {}).get("n_narratives") == again
     judged = folder.parts(OWN_GAP_RATINGS).numbers() if as_asked else set()
-    dimensions = set(range(len(plan.grid.dimensions))) if again else set()
+    dimensions = set(range(len(scoring.dimensions))) if again else set()
     return sorted(folder.shards("replies") - done), sorted(dimensions - judged)
 
 
@@ -234,17 +259,33 @@ def scorers_of_replies(plan: Plan, config: MeasuresConfig) -> Iterator[Wanted]:
     )
     told = plan.strategy.tells_emotion(plan.grid)
     narratives = plan.grid.narratives.narratives
-    own = wanted_classifiers(config, list(terms), narratives)
-    for wanted in (*wanted_scorers(config, terms=list(terms), narratives=narratives), *own):
-        naming = wanted.name == "emotion" or wanted.asked.get("narrative") == "emotion" or "emotion" in wanted.asked
-        yield replace(wanted, absent=_TOLD) if told and naming else wanted
+    for wanted in wanted_of(plan.config, config, terms=list(terms), narratives=narratives, n_replies=len(plan.grid)):
+        yield replace(wanted, absent=_TOLD) if told and reads_emotion(wanted) else wanted
+
+
+def wanted_of(
+    run: AuditConfig,
+    config: MeasuresConfig,
+    *,
+    terms: Sequence[str],
+    narratives: Sequence[Narrative],
+    n_replies: int,
+) -> Iterator[Wanted]:
+    """Yield the configured scorers, and the judge."""
+    yield from wanted_scorers(config, terms=terms, narratives=narratives)
+    yield from wanted_classifiers(config, terms, narratives)
     if config.scores is not None:
-        yield wanted_scores(config.scores, n_prompts=len(plan.grid))
+        yield wanted_scores(config.scores, n_prompts=n_replies)
     if JUDGE in config.names:
-        yield _wanted_judge(plan, config.judge)
+        yield _wanted_judge(run, config.judge)
 
 
-def _wanted_judge(plan: Plan, config: JudgeConfig) -> Wanted:
+def reads_emotion(wanted: Wanted) -> bool:
+    """Whether a scorer is of the emotion that a reply names."""
+    return wanted.name == "emotion" or wanted.asked.get("narrative") == "emotion" or "emotion" in wanted.asked
+
+
+def _wanted_judge(run: AuditConfig, config: JudgeConfig) -> Wanted:
     rubric = load_rubric(config.rubric, config.rubric_file)
     asked = config.model_dump(mode="json", exclude={"rubric_file", "own_gap", "api_key_env"}) | {
         "rubric_sha256": rubric.sha256
@@ -253,30 +294,29 @@ def _wanted_judge(plan: Plan, config: JudgeConfig) -> Wanted:
         "it needs a model that follows instructions: measures.judge.model=FOLDER_OR_HUB_ID, and likely "
         "measures.judge.method=generate"
     )  # fmt: skip
-    return Wanted(JUDGE, asked, partial(_open_judge, plan, config), absent, partial(_check_judge, plan, config))
+    return Wanted(JUDGE, asked, partial(_open_judge, run, config), absent, partial(_check_judge, run, config))
 
 
-def _check_judge(plan: Plan, config: JudgeConfig) -> None:
+def _check_judge(run: AuditConfig, config: JudgeConfig) -> None:
     """Raise ModelError if the files of a judge on this machine are not there; a server is asked when it judges."""
     assert config.model is not None
     is_file = os.path.isfile(os.path.expanduser(config.model))  # a GGUF file
     if config.base_url is None and not config.model.startswith("embedded:") and not is_file:
-        measures = plan.config.measures
         find_folder(
             config.model,
             asked=f"judge {config.model}",
             revision=config.revision,
             check=partial(check_model_folder, name=config.model),
-            download=measures is not None and measures.download,
+            download=run.measures is not None and run.measures.download,
         )
 
 
-def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
+def _open_judge(run: AuditConfig, config: JudgeConfig) -> Scorer:
     from audit.engines.open import judging_engine, open_model
     from audit.tasks.reply.judge.rubric import RubricJudge
 
     assert config.model is not None
-    _check_judge(plan, config)
+    _check_judge(run, config)
     card = ModelConfig(
         name=model_name("", config.model),
         path=config.model,
@@ -291,8 +331,8 @@ def _open_judge(plan: Plan, config: JudgeConfig) -> Scorer:
         api_key_env=config.api_key_env,
     )
     # The judge uses its own chat template, whatever the judged model used.
-    engine = judging_engine(plan.config.engine, served=config.base_url is not None)
-    opened = open_model(card, engine, seed=plan.config.seed, writes=config.method == "generate")
+    engine = judging_engine(run.engine, served=config.base_url is not None)
+    opened = open_model(card, engine, seed=run.seed, writes=config.method == "generate")
     return RubricJudge(
         load_rubric(config.rubric, config.rubric_file),
         opened,
@@ -312,7 +352,7 @@ def _narratives_again(config: JudgeConfig) -> int:
 def _judge_again(
     judge: RubricJudge,
     replies: pd.DataFrame,
-    plan: Plan,
+    scoring: Scoring,
     folder: RunFolder,
     number: int,
     taken: dict[str, Any],
@@ -322,20 +362,27 @@ def _judge_again(
     """Ask for a judge's own gap; replies to narratives that name the experiencer are left out and counted."""
     from audit.tasks.reply.judge.own_gap import names_experiencer, own_gap_ratings, sample_replies
 
-    dimension = plan.grid.dimensions[number]
+    dimension = scoring.dimensions[number]
     say(f"measuring the judge's own gap in {dimension.name} ...")
     own = replies.loc[replies["dimension"] == dimension.name]
-    read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
+    read = [scoring.reply_of(place, text) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
     of_use = {reply.narrative_id for reply in read if not names_experiencer(reply, dimension)}
     taken["own_gap"]["left_out"][dimension.name] = len({reply.narrative_id for reply in read} - of_use)
     write_scorer(folder, JUDGE, taken)
-    rng = np.random.default_rng(np.random.SeedSequence([plan.config.seed, number]))
+    rng = np.random.default_rng(np.random.SeedSequence([scoring.seed, number]))
     chosen = sample_replies(read, dimension, n_narratives=taken["own_gap"]["n_narratives"], rng=rng)
     folder.parts(OWN_GAP_RATINGS).write(part_name(number), own_gap_ratings(judge, chosen, dimension))
 
 
 def _score(
-    scorer: Scorer, name: str, replies: pd.DataFrame, plan: Plan, folder: RunFolder, missing: list[int], *, size: int
+    scorer: Scorer,
+    name: str,
+    replies: pd.DataFrame,
+    scoring: Scoring,
+    folder: RunFolder,
+    missing: list[int],
+    *,
+    size: int,
 ) -> None:
     shard_of = replies["prompt_index"] // size
     measures = [measure.name for measure in scorer.measures]
@@ -343,7 +390,7 @@ def _score(
     with Progress(len(replies), there=len(replies) - n_missing, unit="replies", name=name) as progress:
         for number in missing:
             own = replies.loc[shard_of == number]
-            read = [_reply(place, text, plan) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
+            read = [scoring.reply_of(place, text) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
             before = _counts(scorer)
             marks: list[tuple[int, str, int, int]] = []
             if not read:
@@ -352,16 +399,16 @@ def _score(
                 scores, marks = scorer.score_and_mark(read)
             else:
                 scores = scorer.score(read)
-            table = pd.DataFrame(
-                {
-                    "prompt_index": np.repeat(own["prompt_index"].to_numpy(), len(measures)),
-                    "measure": pd.Categorical(measures * len(own), categories=measures),
-                    "value": scores.ravel(),
-                }
-            )
+            counted = _since(before, _counts(scorer))
+            table = _long(own["prompt_index"].to_numpy(), measures, scores)
+            if scoring.messages and name not in _OF_REPLIES_ALONE:
+                places = range(number * size, min((number + 1) * size, len(scoring.messages)))
+                of_messages = scorer.score([Reply(text=scoring.messages[place]) for place in places])
+                named = [OF_MESSAGE + each for each in measures]
+                table = pd.concat([table, _long(np.array(places), named, of_messages)], ignore_index=True)
             if isinstance(scorer, Marking) and scorer.marks:
                 folder.parts(RATIONALES).write(part_name(number), _rationales(marks, own, read))
-            write_scores(folder, name, number, table, _since(before, _counts(scorer)))
+            write_scores(folder, name, number, table, counted)
             progress.done(len(own))
 
 
@@ -375,6 +422,17 @@ def _rationales(marks: list[tuple[int, str, int, int]], replies: pd.DataFrame, r
         if begins[place] >= 0
     ]
     return pd.DataFrame(rows, columns=list(RATIONALES))
+
+
+def _long(places: np.ndarray[Any, Any], measures: Sequence[str], scores: FloatArray) -> pd.DataFrame:
+    """Lay out scores, shape (n, M), one row a number."""
+    return pd.DataFrame(
+        {
+            "prompt_index": np.repeat(places, len(measures)),
+            "measure": pd.Categorical([*measures] * len(places), categories=[*measures]),
+            "value": scores.ravel(),
+        }
+    )
 
 
 def write_scores(
@@ -433,7 +491,7 @@ def _since(
     }
 
 
-def _reply(place: int, text: str, plan: Plan) -> Reply:
+def _reply(plan: Plan, place: int, text: str) -> Reply:
     cell = plan.grid[place]
     return Reply(
         text=answer_of(text),

@@ -3,20 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from audit.asking.collect import PromptBatch, answer_columns
 from audit.asking.plan import Plan
+from audit.asking.progress import Say
 from audit.configuration.measures import MeasuresConfig
+from audit.configuration.schema import AuditConfig
 from audit.configuration.task import ReplyTask
 from audit.people.questions import Form
+from audit.runs.manifest import Manifest
+from audit.runs.store import RunFolder
 from audit.tasks.measures.base import Wanted
-from audit.tasks.reply.scoring import scorers_of_replies
+from audit.tasks.reply.observed import keep_transcripts, scoring_of, wanted_of_transcripts
+from audit.tasks.reply.scoring import check_scorers, score_replies, scorers_of_replies
 from audit.tasks.reply.written import WrittenTexts
 from audit.tasks.task_words import TaskWords, delta_of_measures
+from audit.tasks.transcripts import Transcripts
 
 if TYPE_CHECKING:
     from audit.asking.strategies.run import StageText
+
+
+_READ: Final = TaskWords(
+    texts="replies",
+    heading="What {} wrote to in-group and out-group",
+    question="Did this model write differently to its own group?",
+    to="spoke as one person and replied to {} by people of the same and of other groups",
+    about=("message", "messages"),
+    no_better="which reply is better for whoever reads it",
+    asked="Replies were read from a file. "
+    + delta_of_measures(own="replies to one's own group", others="replies to others", do="always write or always get")
+    + " It does not say which reply is better for the person who reads it.",
+    gap="Intergroup gap in what was written",
+    where="in what was written",
+    heading_groups="What {} wrote to different groups",
+    of_groups="Did this model write differently to some groups?",
+    to_groups="replied to {} by people of several groups",
+    asked_groups="Replies were read from a file, with the messages that they answer. Measures do not say which reply "
+    "is better for whoever reads it.",
+    read=True,
+)
+"""Of replies that were read from a file."""
 
 
 class ReplyWriting(WrittenTexts):
@@ -52,6 +81,21 @@ class ReplyWriting(WrittenTexts):
     def scorers(self, plan: Plan, measures: MeasuresConfig) -> Iterator[Wanted]:
         """Yield the scorers of replies, and the judge."""
         return scorers_of_replies(plan, measures)
+
+    def words_of(self, manifest: Manifest) -> TaskWords:
+        """Return the words for a page of replies, that were asked for or read from a file."""
+        return _READ if manifest.outside.replies else self.words
+
+    def take(
+        self, found: Transcripts, folder: RunFolder, manifest: Manifest, config: AuditConfig, *, say: Say
+    ) -> Manifest:
+        """Keep the replies of transcripts, and score those without scores."""
+        assert config.measures is not None
+        trials = partial(wanted_of_transcripts, found, config)
+        scoring = check_scorers(scoring_of(found, config), trials, config.measures, say=say)
+        keep_transcripts(found, folder)
+        manifest = score_replies(scoring, folder, manifest.having(task={"kind": self.kind}), say=say)
+        return manifest.adding("config", measures=config.model_dump(mode="json")["measures"])
 
     def answers(self, written: Sequence[StageText], asked: PromptBatch) -> dict[str, list[Any]]:
         """Mark replies that decline."""

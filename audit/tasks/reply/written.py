@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
@@ -35,6 +36,7 @@ from audit.tasks.measures.base import Wanted
 from audit.tasks.measures.choose import JUDGE
 from audit.tasks.measures.stage_scores import score_run_stages
 from audit.tasks.publishing import on_run, on_thoughts, unfinished, write_all
+from audit.tasks.reply.observed import Observed
 from audit.tasks.reply.scoring import check_scorers, plan_scoring, read_scores, score_counts, score_replies
 from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks, unsure_measures
 from audit.tasks.task_words import TaskWords
@@ -66,6 +68,10 @@ class WrittenTexts(Task[Plan]):
     def keep(self, plan: Plan, folder: RunFolder) -> None:
         """Write what the analysis needs besides the texts; by default nothing."""
 
+    def words_of(self, manifest: Manifest) -> TaskWords:
+        """Return the words for a run's page."""
+        return self.words
+
     def tables(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
     ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
@@ -93,7 +99,8 @@ class WrittenTexts(Task[Plan]):
         if earlier is not None and not missing_shards(plan, earlier, folder):
             manifest = nothing_to_ask(plan, folder, earlier, say=say, opened=opened)
         else:
-            scoring = check_scorers(plan, scoring, self.scorers, say=say)
+            assert plan.config.measures is not None
+            scoring = check_scorers(scoring, partial(self.scorers, plan), plan.config.measures, say=say)
             session = collect(
                 plan,
                 folder,
@@ -107,7 +114,7 @@ class WrittenTexts(Task[Plan]):
             )
             manifest = end_parts(session.manifest, session.workers, folder, say=say)
         self.keep(plan, folder)
-        manifest = score_replies(plan, scoring, folder, manifest, say=say)
+        manifest = score_replies(scoring, folder, manifest, say=say)
         return manifest.adding("config", measures=plan.config.model_dump(mode="json")["measures"])
 
     def _write(self, plan: Plan, model: OpenModel, asked: PromptBatch, done: Done) -> dict[str, list[Any]]:
@@ -171,7 +178,9 @@ class WrittenTexts(Task[Plan]):
         counted = {name: score_counts(folder, name) for name in manifest.scorers}
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(replies, repetition.placebo)
-        measures, measured = measures_of(manifest, replies, read_scores(folder), counted)
+        scores = read_scores(folder)
+        measures, measured = measures_of(manifest, replies, scores, counted)
+        observed = Observed.of(folder, manifest, replies)
         values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
         values = values.drop(columns=[status.value for status in ReplyStatus if status in values])
         human = folder.table(PEOPLE_SCORES).frame()
@@ -182,12 +191,12 @@ class WrittenTexts(Task[Plan]):
         tables = {"measures": measures}
         tables |= measure_tables(
             replies,
-            [*of_raters(given), *measured],
+            [*of_raters(given), *(measured if observed is None else observed.outcomes(measured, scores))],
             seed=seed,
             settings=settings,
             valence=emotion_valence(),
             clusters=manifest.clusters,
-            conversation_of=told_apart_by(manifest.stimuli.source),
+            conversation_of=told_apart_by(manifest.stimuli.source) if observed is None else observed.conversation_of,
             repetition=repetition,
             limits=limits_of_measures(
                 manifest, measures, {remark.code for remark in unscored}, min_number_mass=settings.min_number_mass
@@ -210,6 +219,7 @@ class WrittenTexts(Task[Plan]):
         tables |= {"calls": call_table(of_groups, stages), **on_texts}
         remarks = (
             *unscored,
+            *(() if observed is None else observed.remarks()),
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,
             *reply_remarks(of_groups, manifest),
@@ -226,8 +236,8 @@ class WrittenTexts(Task[Plan]):
             replies=of_groups,
             values=values,
             rationales=folder.parts(RATIONALES).frame(),
-            narratives=narratives_of(folder.path, manifest),
-            words=self.words,
+            narratives=narratives_of(folder.path, manifest) if observed is None else observed.messages,
+            words=self.words_of(manifest),
         )
         report = write_all(folder, manifest, tables, drawn, figures, html, known=OF_REPLIES)
         return Published(folder.path, report, tables["gap"], settings.confidence, remarks, html.summary)
