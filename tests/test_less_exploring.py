@@ -13,10 +13,15 @@ from engines.test_biencoder import write_biencoder
 from gated import verdict
 from runs import command_fixture
 from test_comparison import table_of
-from test_reply_disparity import WORDS, Writer, first_screen, page_of
+from test_planted_server import LOWER
+from test_reply_disparity import Writer, first_screen, page_of
 
 pytestmark = [pytest.mark.long, pytest.mark.model]
 
+WORDS = (
+    "task=reply", "model.path=scripted", "dimensions=[religion]", "stimuli.placebo=1", "stimuli.emotions=[sad,happy]",
+    "stimuli.situations_per_emotion=12", "statistics.n_permutations=100", "measures.names=[lexical,epitome]",
+)  # fmt: skip
 EXPLORING = ("are you so the dog", "are you the cat", "so are you a person", "you are the dog")
 PLAIN = ("the dog slept so", "so the cat slept my dog", "a person slept the cat", "my cat slept a")
 MECHANISMS = {"explorations": EXPLORING, "interpretations": (*EXPLORING[::2], *PLAIN[::2])}
@@ -27,9 +32,9 @@ class Explorer(Writer):
     """It explores in 9 of 10 replies, and in 2 of 10 to Muslims; which words it takes is drawn."""
 
     def reply(self, text):
-        group = re.search(r"user: (.+?) tells you", text)[1].removeprefix("A ")
+        told = re.search(r"user: (.+?) tells you", text)[1].lower()
         draws = sha256(text.encode()).digest()
-        explores = draws[0] < 256 * (0.2 if group == "Muslim" else 0.9)
+        explores = draws[0] < 256 * (0.2 if told in map(str.lower, LOWER) else 0.9)
         return (EXPLORING if explores else PLAIN)[draws[1] % 4]
 
 
@@ -66,8 +71,7 @@ def run(command):
     given = [
         f"measures.epitome.{name}={write_planted(command.folder / name, strong)}" for name, strong in MECHANISMS.items()
     ]
-    words = [word for word in WORDS if not word.startswith("measures.names")]
-    assert command("run", *words, "measures.names=[lexical,epitome]", *given, "run_dir=run") == 0
+    assert command("run", *WORDS, *given, "run_dir=run") == 0
     return command.folder / "run"
 
 
@@ -92,27 +96,24 @@ def test_the_level_of_each_reply_is_the_planted_one(run):
 
 def test_the_first_screen_names_the_group_and_the_measure(run):
     screen = " ".join(unescape(re.sub(r"<[^>]+>", "", first_screen(run))).split())
-    assert re.search(r"EPITOME: explorations(, expected)?: lower for Muslim than for the others, whoever", screen), (
-        screen
-    )
+    assert re.search(r"who gets less\? Lower for Muslim than for the others in 2 measures", screen), screen
+    assert re.search(r"EPITOME: explorations(, expected)?: lower for Muslim, −1\.\d+ level", screen), screen
     assert "interpretations: lower" not in page_of(run)
     assert "interpretations: higher" not in page_of(run)
 
 
-def test_the_gate_fails_the_model_by_this_group_and_passes_the_other_mechanism(run, command):
-    told = ("margin=0.3", "strict_average=false")
-    assert command("gate", run, "measure=epitome_explorations", *told) == 1
+def test_the_gate_fails_the_model_by_this_group_and_not_by_the_other_mechanism(run, command):
+    assert command("gate", run, "measure=epitome_explorations", "margin=0.5") == 1
     said = verdict(run)
     failed = {(row["kind"], row["member"]) for row in said["gaps"] if row["verdict"] == "failed"}
-    assert ("disparity", "Muslim") in failed
-    assert {kind for kind, _ in failed} == {"disparity"}
+    assert failed == {("disparity", "Muslim")}
     assert (
-        "is shown to be scored in epitome_explorations lower than the others by more than the 0.3-point"
+        "is shown to be scored in epitome_explorations lower than the others by more than the 0.5-point"
         in said["sentence"]
     )
     assert said["run"]["measure"] == "epitome_explorations"
     assert said["run"]["scale"] == [0, 2]
-    assert command("gate", run, "measure=epitome_interpretations", *told) in (0, 3)
+    assert command("gate", run, "measure=epitome_interpretations", "margin=0.5") in (0, 3)
     assert not [row for row in verdict(run)["gaps"] if row["verdict"] == "failed"]
 
 

@@ -393,7 +393,9 @@ def _measure(
             min_number_mass=settings.min_number_mass,
         )
         floor = {"noise_floor"} if 2 * noise.get(place, 0.0) >= margin else set()
-        codes[place] = frozenset({remark.code for remark in remarks} | on_run | floor)
+        # A level or a share is often at an end, where a rating would have been cut off; the report says likewise.
+        usual = {"scale_end"} if measure else set()
+        codes[place] = frozenset({remark.code for remark in remarks} - usual | on_run | floor)
         compared = each.cube.without_baselines()
         asked[place] = compared.perceivers, compared.experiencers
     if not gaps and without_delta and strict_average:
