@@ -85,9 +85,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
 
         manifest = self.manifests[folder]
         if manifest.outside.replies:
-            raise ConfigError(
-                f"{folder} has replies read from a file, and such runs are not compared; leave it out"
-            )
+            raise ConfigError(f"{folder} has replies read from a file, and such runs are not compared; leave it out")
         # No lock: a complete run does not change, and may lie in a read-only place.
         stored = RunFolder(folder)
         replies = stored.read("replies", n_prompts=manifest.n_prompts)
