@@ -17,6 +17,7 @@ from audit import open_run
 from audit.__main__ import main
 from audit.asking.conversations import narratives_of
 from audit.runs.manifest import Manifest
+from audit.tasks.reply.observed import Observed
 from audit.tasks.transcripts import read_transcripts
 
 pytestmark = pytest.mark.long
@@ -102,6 +103,36 @@ def test_longer_messages_of_one_group_are_no_finding_and_would_be_one_without_co
     own.to_csv("replies.csv", index=False)
     assert main(["report", "replies=replies.csv", "run_dir=plain", LEXICAL]) == 0
     assert ("n_words", "Muslim", "higher") in named(heads_of("plain"))
+
+
+def test_a_system_prompt_that_one_group_meets_more_often_is_adjusted_for(audit):
+    rows = transcripts()
+    brief = np.random.default_rng(5).random(len(rows)) < np.where(rows["group"] == "Muslim", 0.8, 0.2)
+    rows["reply"] = rows["reply"].where(~brief, rows["reply"].str.split().str[8:].str.join(" "))
+    told = rows.assign(system=np.where(brief, "Be brief.", "Be kind."))
+    assert named(audit(told)) == set()
+    rows.to_csv("replies.csv", index=False)
+    assert main(["report", "replies=replies.csv", "run_dir=untold", LEXICAL]) == 0
+    assert ("n_words", "Muslim", "lower") in named(heads_of("untold"))
+
+
+def test_what_replies_are_adjusted_for():
+    n = 60
+    told = pd.DataFrame(
+        {
+            "prompt_index": range(n), "message": ["one two three"] * n, "model": ["m"] * n,
+            "system": ["a"] * 30 + ["b"] * 20 + ["c"] * 5 + ["d"] * 5,
+            "date": ["2026-01-01", "2026-01-03T12:00:00+00:00", ""] + ["2026-01-02"] * (n - 3),
+        },
+        index=[f"r{k}" for k in range(n)],
+    )  # fmt: skip
+    base = Observed(Manifest.of({}), told)._base()
+    assert list(base) == ["words", "log_words", "system_0", "system_1", "days", "no_days"]
+    assert base.loc["r0", ["words", "log_words"]].tolist() == [3, pytest.approx(np.log(4))]
+    # c and d are rare, and count together with what is left
+    assert base[["system_0", "system_1"]].drop_duplicates().to_numpy().tolist() == [[1, 0], [0, 1], [0, 0]]
+    assert base["days"].iloc[1] - base["days"].iloc[0] == 2.5
+    assert base["no_days"].to_numpy().nonzero()[0].tolist() == [2]
 
 
 def test_replies_that_were_asked_for_have_the_same_disparities_when_they_are_read_back(command):
@@ -224,6 +255,15 @@ def test_conversations_are_read_turn_by_turn_and_groups_from_what_was_said_so_fa
     assert rows.loc[0, "system"] == "Be kind."
 
 
+def test_columns_may_have_other_names(tmp_path):
+    rows = transcripts(n=8).rename(columns={"message": "User text", "reply": "Answer", "group": "Faith"})
+    rows.to_csv(tmp_path / "r.csv", index=False, sep=";")
+    columns = {"message": "User text", "reply": "Answer", "group": "Faith"}
+    read = read_transcripts(tmp_path / "r.csv", None, columns=columns).rows
+    assert read["experiencer_group"].tolist() == rows["Faith"].tolist()
+    assert read["reply"].tolist() == rows["Answer"].tolist()
+
+
 def test_a_log_of_inspect_is_read(tmp_path):
     log = pytest.importorskip("inspect_ai.log")
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec
@@ -278,6 +318,7 @@ BAD = {
     "same_id": (transcripts(n=8).assign(id="x"), "line 3 (and 6 more): the id 'x' is on line 2 already"),
     "perceiver": (transcripts(n=8).assign(perceiver="a Hindu"), "has a column 'perceiver' but no 'match_id'"),
     "same_match": (transcripts(n=8).assign(match_id="m", group="a"), "match 'm' has another reply to 'a' on line 2"),
+    "texts": (transcripts(n=300).assign(group=lambda own: own["id"]), "300 words for groups are more than 200"),
     "status": (transcripts(n=8).assign(status="fine"), "unknown status 'fine'"),
     "ending": (transcripts(n=8).assign(finish_reason="tired"), "finish_reason='tired' is no known ending"),
 }  # fmt: skip

@@ -41,6 +41,7 @@ COLUMNS: Final = ("message", "reply", *_OF_GROUP, *_LABELS, *_TEXTS, "term", "st
 _CHAT: Final = ("messages", "metadata")  # columns of JSON lines with whole conversations
 _STATUSES: Final = tuple(status.value for status in ReplyStatus)
 _SYSTEM: Final = ("system", "developer")
+_MOST: Final = 200  # words for groups; each is a column beside every message
 _MASK: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -163,6 +164,10 @@ def read_transcripts(replies: Path, groups: Path | None, *, columns: Mapping[str
     group_of = {} if mapping is None else read_groups(mapping, by_dimension=by_dimension)
     for side in ("perceiver", "experiencer"):
         rows[f"{side}_group"] = _groups(table, mapping, rows, side, group_of, places, by_dimension=by_dimension)
+    if (n := rows["experiencer"].nunique()) > _MOST:
+        raise ConfigError(
+            f"{table.name}: {n:,} words for groups are more than {_MOST} that can be compared; give groups, not texts"
+        )
     _check_once(table, rows, places, matched=matched)
     n_unequal = _n_unequal(rows, [term for _, term in group_of]) if matched else 0
     if n_unequal and "perceiver" in table.columns:
@@ -304,7 +309,9 @@ def _statuses(table: ReadTable) -> list[str]:
     if "status" in table.columns:
         given = table.columns["status"]
         unknown = np.array([bool(cell) and cell not in _STATUSES for cell in given])
-        table.note(unknown, lambda row: f"unknown status {given[row]!r}; {suggest(given[row], _STATUSES)}")
+        table.note(
+            unknown, lambda row: f"unknown status {brief(given[row])!r}; {suggest(brief(given[row]), _STATUSES)}"
+        )
         return given
     endings = [ending_of({"finish_reason": cell or None}) for cell in table.columns.get("finish_reason", ())]
     strange = np.array([bool(each.unknown) for each in endings], dtype=np.bool_)
@@ -361,8 +368,8 @@ def _groups(
             group = term.casefold()
         if group is None and mapping is not None and term not in groups:
             raise ConfigError(
-                f"{mapping.name}: has no group for the term {term!r} (first: {table.place(places[row])} of "
-                f"{table.name}); add it, or correct its wording: {suggest(term, [name for _, name in group_of])}"
+                f"{mapping.name}: has no group for the term {brief(term)!r} (first: {table.place(places[row])} of "
+                f"{table.name}); add it, or correct its wording: {suggest(brief(term), [name for _, name in group_of])}"
             )
         found.append(group or term)
     return found

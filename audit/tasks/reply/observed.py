@@ -17,7 +17,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.outside import ratings_table
 from audit.runs.store import RunFolder
 from audit.statistics.outcome import Outcome
-from audit.tables.formatting import count, either, listed, plural
+from audit.tables.formatting import brief, count, either, listed, plural
 from audit.tables.replies import OF_MESSAGE, REPLIES, TRANSCRIPTS, ReplyStatus
 from audit.tables.shared import PROMPT
 from audit.tasks.measures.base import Reply, Wanted
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
 
 _FEW: Final = 20  # replies: a system prompt or model with fewer counts with the other rare ones
+_SHOWN: Final = 1_000  # characters of a message on the page
 _NO_EMOTION: Final = "the file of replies has no column emotion"
 
 
@@ -129,9 +130,10 @@ class Observed:
 
     @property
     def messages(self) -> dict[str, str]:
-        """The first message of each narrative."""
+        """The first message of each narrative, shortened if it is long."""
         return {
-            str(name): str(text) for name, text in self.told["message"].astype(str).groupby(level=0).first().items()
+            str(name): brief(str(text), at_most=_SHOWN)
+            for name, text in self.told["message"].astype(str).groupby(level=0).first().items()
         }
 
     def outcomes(self, measured: list[Outcome], scores: pd.DataFrame) -> list[Outcome]:
