@@ -378,4 +378,4 @@ def _step(rows: Sequence[PlacedRow]) -> Step:
     if step.code != "more_narratives":
         return step
     most = max(rows, key=lambda row: row.number("n_needed") if math.isfinite(row.number("n_needed")) else 0.0)
-    return to_decide(most, narratives_needed(most), found=most["code"] in _FOUND)
+    return to_decide(most, narratives_needed(most), found="disparity" if most["code"] in _FOUND else "")

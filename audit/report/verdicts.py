@@ -262,19 +262,19 @@ def next_step(row: PlacedRow) -> Step:
         )
         return Step.of(code, words.format(more))
     if code == "more_narratives":
-        return to_decide(row, more, found=row["code"] == "gap")
+        return to_decide(row, more, found="gap" if row["code"] == "gap" else "")
     if code == "nothing" and (row["code"] == "within" or row["size"] == "smaller") and not_in_a_part(row):
         return Step("The average is clear, but not every emotion and group: see below which differ.")
     return Step.of(code)
 
 
-def to_decide(row: PlacedRow, more: Markup, *, found: bool) -> Step:
-    """Say with how many narratives to run again; of what is found, only its size is left to decide."""
+def to_decide(row: PlacedRow, more: Markup, *, found: str) -> Step:
+    """Say with how many narratives to run again; of what is ``found``, only its size is left to decide."""
     margin = row.number("margin")
     if found and math.isfinite(margin):
-        words = Markup("To decide whether it is larger than {} points, run again with {}.")
+        words = Markup("To decide whether the {} is larger than {} points, run again with {}.")
         return Step.of(
-            "more_narratives", words.format(show(row, "margin", unsigned), more or "more narratives"),
+            "more_narratives", words.format(found, show(row, "margin", unsigned), more or "more narratives"),
             n_needed=row.number("n_needed"),
         )  # fmt: skip
     if not more:

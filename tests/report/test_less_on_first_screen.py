@@ -258,7 +258,7 @@ def test_the_answer_is_clear_only_if_what_was_found_is_beyond_the_margin(less, d
     assert row["code"] == "lower"
     assert (row["size"], "margin_open" in row["limits"]) == (("beyond", False) if step == "nothing" else ("", True))
     assert page.summary.step.code == step
-    assert ("whether it is larger than 2.00 points" in page.summary.step.striptags()) == (step != "nothing")
+    assert ("whether the disparity is larger than 2.00 points" in page.summary.step.striptags()) == (step != "nothing")
 
 
 # --- The terminal -----------------------------------------------------------------------------------------------------
