@@ -56,6 +56,24 @@ def test_prompts_and_their_tokens_are_those_that_the_run_asks(planned, audit, nu
     assert asked["elicitation_sample"]["n_prompts"] <= by_kind(plan)["answered in words"]["n"] == 10
 
 
+def test_requests_to_vllm_are_the_nodes_of_its_numbers(planned, tiny_model, number_model):
+    words = (*SMALL[1:], *NO_CHECKS, "elicitation=expected", "probe=0")
+    # From 0 to 100, digit by digit: the beginning, 10 digits, 90 numbers of two, 100; and the same after a space.
+    # Calibrated, only what a longer number begins with: the beginning, 1 to 9, 10.
+    plan, said = planned(f"model.path={tiny_model}", "engine=vllm", *words)
+    assert plan["requests_most"] == {"calibrated": 2 * (1 + 9 + 1), "exact": 2 * (1 + 10 + 90 + 1)}
+    assert "at most 22 with elicitation.ends=calibrated, 204 with elicitation.ends=exact" in said.out
+    plan, _ = planned(f"model.path={tiny_model}", "engine=vllm", "elicitation.ends=exact", *words)
+    assert plan["requests_most"] == {"exact": 204}
+    # With a token a number up to 100, three of them may go on: 05, 1000, and 675, as this tokenizer has learnt 67.
+    plan, _ = planned(f"model.path={number_model}", "engine=vllm", *words)
+    assert plan["requests_most"] == {"calibrated": 2, "exact": 2 * (1 + 3)}
+    for others in (("engine=transformers", *words), ("engine=vllm", *words, "elicitation=generate")):
+        plan, said = planned(f"model.path={tiny_model}", *others)
+        assert plan["requests_most"] == {}
+        assert "requests a prompt" not in said.out
+
+
 def test_of_a_run_that_goes_on_what_is_left_is_planned(planned, audit, number_model, tmp_path):
     run = tmp_path / "run"
     words = (

@@ -50,6 +50,10 @@ class NumberTree:
         """The tokens of the longest path that is asked about, plus the next one."""
         return 1 + max(len(path) for path, asked in zip(self.paths, self.asked, strict=True) if asked)
 
+    def n_asked(self, *, calibrated: bool) -> int:
+        """Return the most nodes that a prompt is asked about, with ends of numbers asked or ``calibrated``."""
+        return int((self.asked & ~self.ends if calibrated else self.asked).sum())
+
 
 def number_tree(tokenizer: ChatTokenizer, scale: Scale, *, before: str) -> NumberTree:
     """Build the tree of a scale's numbers as the model would write them after ``before``, a rendered prompt."""

@@ -153,6 +153,7 @@ def _one(config: AuditConfig, options: dict[str, Any]) -> dict[str, Any]:
         "calls": [asdict(each) for each in found.calls],
         "n_too_long": found.n_too_long,
         "n_characters": found.n_characters,
+        "requests_most": dict(found.requests),
         "tokens_read": found.tokens_read,
         "tokens_written_most": found.tokens_written_most,
         "seconds": found.seconds,
@@ -190,6 +191,9 @@ def _counted(found: Forecast) -> list[tuple[str, str]]:
         )
         if len(found.calls) > 1:
             lines.append(("tokens read in all", ("about " if exact else "") + _range(*read)))
+    if found.requests:
+        most = ", ".join(f"{n} with elicitation.ends={way}" for way, n in found.requests.items())
+        lines.append(("requests a prompt", f"at most {most}"))
     lines.append(("tokens written", f"at most {found.tokens_written_most:,}"))
     if found.n_too_long:
         lines.append(("too long", f"{plural(found.n_too_long, 'prompt')}: these will fail; raise model.max_model_len"))

@@ -42,6 +42,7 @@ from stimuli.strategies import CLOSING, THOUGHT
 if TYPE_CHECKING:
     import pandas as pd
 
+    from audit.asking.elicitation.numbers import NumberTree
     from audit.engines.chat import ChatTokenizer
 
 _ENCODED: Final = 4096  # prompts tokenised per batch
@@ -114,6 +115,8 @@ class Forecast:
     grows_s: float  # what does, for a run that begins anew
     probe: Probe | None
     bytes_on_disk: int  # an estimate
+    # By elicitation.ends, the most requests to vLLM a prompt; empty without vLLM, or if no probabilities are read.
+    requests: Mapping[str, int]
 
     @property
     def tokens_read(self) -> tuple[int, int] | None:
@@ -164,7 +167,7 @@ def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bo
         fixed = seconds - calls[0].n_left / probe.per_s / n_workers - ANALYSIS_S[1] * calls[0].n
     return Forecast(
         folder, calls, counted.n_too_long, sum(each.n_characters for each in calls), seconds, low, high, fixed, grows,
-        probe, _bytes(plan, calls),
+        probe, _bytes(plan, calls), counted.requests,
     )  # fmt: skip
 
 
@@ -232,6 +235,7 @@ TRIALS: Final = "to choose the elicitation"
 class _Counted:
     calls: tuple[Calls, ...]
     n_too_long: int | None
+    requests: Mapping[str, int]
 
 
 def _count(
@@ -245,7 +249,7 @@ def _count(
     least, most = np.zeros(1 + len(stages), dtype=np.int64), np.zeros(1 + len(stages), dtype=np.int64)
     thinking, before_thoughts = config.thinking, np.zeros(2, dtype=np.int64)
     n_characters, shown = least.copy(), least.copy()
-    n_too_long, room_to_fit = 0, None
+    n_too_long, room_to_fit, requests = 0, None, {}
     longest = config.model.max_model_len
     if tokenizer is not None:
         say(f"counting the tokens of {n_left:,} prompts ...")
@@ -270,7 +274,9 @@ def _count(
                 most[number] += (sizes + more).sum()
                 if last:
                     if room_to_fit is None:
-                        room_to_fit = _room_to_fit(plan, tokenizer, asked[0][0], room)
+                        tree = _tree(plan, tokenizer, asked[0][0])
+                        room_to_fit = room if tree is None else tree.room
+                        requests = {} if tree is None else _requests(config, tree)
                     wanted = thinking.max_tokens + plan.room + CLOSING if thinking.is_on else room_to_fit
                     n_too_long += int((sizes + wanted > longest).sum())
             progress.done(len(records))
@@ -300,7 +306,7 @@ def _count(
             )
         )  # fmt: skip
     calls.extend(_beside(plan, calls[0], tokenizer, room))
-    return _Counted(tuple(calls), n_too_long if known and not stages else None)
+    return _Counted(tuple(calls), n_too_long if known and not stages else None, requests)
 
 
 def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int) -> Iterator[Calls]:
@@ -360,14 +366,25 @@ def _room(plan: Planned) -> int:
     return getattr(config.task, "max_tokens", None) or config.elicitation.max_tokens
 
 
-def _room_to_fit(plan: Planned, tokenizer: ChatTokenizer, prompt: Prompt, room: int) -> int:
-    """Return the tokens that must be free after a prompt: if probabilities are read, those of the longest number."""
+def _tree(plan: Planned, tokenizer: ChatTokenizer, prompt: Prompt) -> NumberTree | None:
+    """Return the numbers that are asked about after a prompt; None if probabilities are not read."""
     from audit.asking.elicitation.numbers import number_tree
 
     scale = plan.grid.variant.scale
     if plan.config.elicitation_method != "expected" or scale is None:
-        return room
-    return number_tree(tokenizer, scale, before=tokenizer.render(prompt)).room
+        return None
+    return number_tree(tokenizer, scale, before=tokenizer.render(prompt))
+
+
+def _requests(config: AuditConfig, tree: NumberTree) -> dict[str, int]:
+    """Return the most requests a prompt by ``elicitation.ends``, if vLLM is asked: the number of them is its speed."""
+    from audit.engines.open import choose_engine
+
+    engine = config.engine
+    if engine.name != "vllm" and (engine.name != "auto" or choose_engine(engine, writes=False).name != "vllm"):
+        return {}
+    ways = dict.fromkeys((config.elicitation.ends, "exact"))  # a run whose ends vary is asked the exact way
+    return {way: tree.n_asked(calibrated=way == "calibrated") for way in ways}
 
 
 def _letters(prompt: Prompt) -> int:
