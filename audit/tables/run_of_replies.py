@@ -11,7 +11,16 @@ from audit.tables.disparity import DISPARITY
 from audit.tables.gap import FAMILIES, GAP
 from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS
 from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
-from audit.tables.replies import EPITOME, JUDGE_EFFECTS, JUDGE_GAP, MEASURES, REPLIES, REPLY_OUTCOMES, SCORES
+from audit.tables.replies import (
+    EPITOME,
+    JUDGE_EFFECTS,
+    JUDGE_GAP,
+    MEASURES,
+    REPLIES,
+    REPLY_OUTCOMES,
+    SCORES,
+    TRANSCRIPTS,
+)
 from audit.tables.stages import CALLS, GIVEN, MARKED_WORDS, STAGE_TEXTS, STAGES
 from audit.tables.verdicts import VERDICTS
 
@@ -22,4 +31,11 @@ REPLY_TABLES: Final = by_name(
 )  # fmt: skip
 """The tables derived from a run of replies."""
 
-OF_REPLIES: Final = (REPLIES, SCORES, STAGES, GIVEN, *REPLY_TABLES.values())  # all tables in the folder of such a run
+OF_REPLIES: Final = (
+    REPLIES,
+    TRANSCRIPTS,
+    SCORES,
+    STAGES,
+    GIVEN,
+    *REPLY_TABLES.values(),
+)  # all tables in the folder of such a run
