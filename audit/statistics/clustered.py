@@ -16,6 +16,8 @@ from audit.statistics.ratings import FloatArray
 _ALONE: Final = 1e-6
 """A leverage this near to 1 is 1: the narrative alone determines something, and its residuals say nothing about it."""
 
+_WHOLE: Final = 500  # narratives up to which G is written out, as the numbers of published runs were
+
 
 class Clustered(NamedTuple):
     """Standard errors and degrees of freedom, shapes (M,); NaN where the ratings do not show how narratives differ."""
@@ -68,11 +70,15 @@ def clustered(grams: FloatArray, scores: FloatArray, inverse: FloatArray, direct
             first[key] = i, q
         squares += (q @ score) ** 2
     for m in range(len(directions)):
-        # G is a diagonal less a matrix of rank p: its traces need nothing of N × N
-        lost = ((moved[:, m] @ inverse) * moved[:, m]).sum(axis=1)
-        inner = inverse @ (moved[:, m].T @ moved[:, m])
-        traces[m] = (own[:, m] - lost).sum()
-        spread[m] = (own[:, m] ** 2).sum() - 2 * own[:, m] @ lost + (inner * inner.T).sum()
+        if len(grams) <= _WHOLE:
+            g = -(moved[:, m] @ inverse @ moved[:, m].T)
+            g[np.diag_indices_from(g)] += own[:, m]
+            traces[m], spread[m] = np.trace(g), (g**2).sum()
+        else:  # the same of a diagonal less a matrix of rank p, with nothing of N × N
+            lost = ((moved[:, m] @ inverse) * moved[:, m]).sum(axis=1)
+            inner = inverse @ (moved[:, m].T @ moved[:, m])
+            traces[m] = (own[:, m] - lost).sum()
+            spread[m] = (own[:, m] ** 2).sum() - 2 * own[:, m] @ lost + (inner * inner.T).sum()
     return summed_up(squares, expected=traces, spread=spread, truth=(half**2).sum(axis=1))
 
 

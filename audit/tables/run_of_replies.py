@@ -20,6 +20,7 @@ from audit.tables.replies import (
     REPLIES,
     REPLY_OUTCOMES,
     SCORES,
+    TRANSCRIPTS,
 )
 from audit.tables.stages import CALLS, GIVEN, MARKED_WORDS, STAGE_TEXTS, STAGES
 from audit.tables.verdicts import VERDICTS
@@ -33,6 +34,7 @@ REPLY_TABLES: Final = by_name(
 
 OF_REPLIES: Final = (
     REPLIES,
+    TRANSCRIPTS,
     SCORES,
     RATIONALES,
     STAGES,

@@ -91,8 +91,10 @@ def test_weights_of_replies_make_the_estimate():
     assert not each[~there].any()
 
 
-def test_degrees_of_freedom_are_those_of_the_whole_matrix():
-    """G written out: g_ij = δ_ij q_i'L_iq_i − (L_iq_i)'B(L_jq_j)."""
+@pytest.mark.parametrize("most", [0, 500])
+def test_degrees_of_freedom_are_those_of_the_whole_matrix(most, monkeypatch):
+    """G written out: g_ij = δ_ij q_i'L_iq_i − (L_iq_i)'B(L_jq_j); and as clustered takes it of many narratives."""
+    monkeypatch.setattr("audit.statistics.clustered._WHOLE", most)
     rng = np.random.default_rng(3)
     x = rng.normal(size=(12, 5, 3))
     grams = np.einsum("nrp,nrq->npq", x, x)

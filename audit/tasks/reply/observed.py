@@ -102,7 +102,10 @@ def keep_transcripts(found: Transcripts, folder: RunFolder) -> None:
         folder.write_shard(0, reply_rows(found), "replies")
     kept = found.rows[[name for name in TRANSCRIPTS if name != "prompt_index"]].map(storable)
     folder.table(TRANSCRIPTS).write(
-        [{"prompt_index": place, **dict(zip(kept, row, strict=True))} for place, row in enumerate(kept.to_numpy())]
+        [
+            {"prompt_index": place, **dict(zip(kept.columns, row, strict=True))}
+            for place, row in enumerate(kept.to_numpy())
+        ]
     )
 
 
