@@ -1,19 +1,21 @@
-"""Ask the embedded model through vLLM's server, kill the run half way, go on, and hold it against engine=vllm.
+"""Ask a model through a server, kill the run half way, go on, and compare with the engine of this machine.
 
-    python benchmarks/served.py                                       # 48 prompts
+    python benchmarks/served.py                                       # vLLM's server, 48 prompts
     python benchmarks/served.py stimuli.emotions=[sad] shard_size=4   # 16 of them
-    python benchmarks/served.py file=FILE.gguf n=36                   # llama.cpp's server against the file itself
+    python benchmarks/served.py file=FILE.gguf                        # llama.cpp's server
+    python benchmarks/served.py file=FILE.gguf form=float32           # the same with unquantised arithmetic
 
 Arguments are overrides of ``audit run``, for both runs. The server listens on loopback and wants a key, which is drawn
 anew. The run is killed by SIGKILL once half of its shards are there, and the same command is given again; then the
-server is stopped, and the same prompts are asked by ``engine=vllm`` in a process of its own. Printed as Markdown: how
-far the ratings are apart, beside the noise floor of ``engine=vllm`` (what it says when some prompts are asked again in
-another order), δ of both, what the kill cost, and in how many files the key is: run folders, what the runs printed, and
-the server's log. The exit code is 1 if a row is lost or there twice, a rating changed after the kill, a file has the
-key, the server answers without one, or two ratings are further apart than TOLERANCE.
+server is stopped, and the same prompts are asked by ``engine=vllm`` of the embedded model, or of the file by
+``engine=transformers``, in a process of its own. Printed as Markdown: how far the ratings are apart, beside the noise
+floor of the engine here (what it says when some prompts are asked again in another order), δ of both, what the kill
+cost, and in how many files the key is: run folders, what the runs printed, and the server's log. The exit code is 1 if
+a row is lost or there twice, a rating changed after the kill, a file has the key, the server answers without one, or
+two ratings are further apart than TOLERANCE or ``within=`` points.
 
-With ``file=``, n prompts are asked through llama.cpp's server, with the default bound, and of the same file as it is
-read here, with none. The exit code is 1 if a served rating has a wider bound than was allowed.
+llama.cpp multiplies quantised weights by quantised activations, and its attention is of half precision. With
+``form=float32`` it is given the file's weights in float32, and computes attention in it.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ DESIGN = (
 PACKED = re.compile(rb"\bH4sI[A-Za-z0-9+/]+=*")
 """How gzip begins in base64."""
 NAME, KEY_IN = "embedded", "SERVED_KEY"
+OURS = ("file=", "form=", "within=")
 TOLERANCE = 0.001
 """Points of 100: what sums of float32 in another order may come to."""
 STARTS, RUNS = 900, 5_400
@@ -85,7 +88,7 @@ def audit(words, folder, environment, *, kill_at=None):
 def says_without_key(url):
     """Return the status with which the server answers who has no key."""
     try:
-        with urllib.request.urlopen(f"{url}/models", timeout=60) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
@@ -102,70 +105,53 @@ def holds(path, key):
     return any(key.encode() in text for text in texts)
 
 
-def rated(words, prompts, scale, points):
-    """Return what a model says of prompts by `expected`; the words choose it."""
-    from audit.asking.elicitation.expected import ExpectedElicitation
-    from audit.configuration.composition import compose
-    from audit.engines.open import open_model
+def as_float32(file, folder):
+    """Write a GGUF file's model with its weights in float32, and return the new file."""
+    import gguf
 
-    found = []
-    compose(words, lambda composed: found.append(composed.validated()))
-    engine = open_model(found[0].model, found[0].engine, seed=0).engine
-    return ExpectedElicitation.of(scale, points).elicit(engine, prompts)
-
-
-def against_file(file, n):
-    """Ask llama.cpp's server and the file that it serves, and print how far they are apart."""
-    from throughput import default_points, prompts_of
-
-    print(hardware(), flush=True)
-    every, scale = prompts_of(192)
-    prompts = every[:: max(1, 192 // n)][:n]
-    os.environ[KEY_IN] = f"sk-{secrets.token_hex(16)}"
-    points = float(default_points())
-    with tempfile.TemporaryDirectory() as made:
-        log = Path(made) / "server.txt"
-        with llama_cpp_server(os.environ, log, key=os.environ[KEY_IN], starts_within=STARTS, file=file) as url:
-            card = ["model=llama-cpp", "model.path=small", f"model.base_url={url}", f"model.api_key_env={KEY_IN}"]
-            theirs = rated(card, prompts, scale, points)
-    ours = rated([f"model.path={file}"], prompts, scale, 0.0)
-    there = [(one, other) for one, other in zip(theirs, ours, strict=True) if one.status == other.status == "rated"]
-    apart = [abs(one.intensity - other.intensity) for one, other in there]
-    bound = max((one.pruned_points for one, _ in there), default=float("nan"))
-    rows = {
-        "prompts": len(prompts),
-        "rated by both; missing": f"{len(there)}; {len(prompts) - len(there)}",
-        "mean, served": f"{np.mean([one.intensity for one, _ in there]):.2f}",
-        "mean of the same prompts, from the file": f"{np.mean([other.intensity for _, other in there]):.2f}",
-        "largest difference": f"{max(apart, default=float('nan')):.2f} points",
-        "largest bound": f"{bound:.2f} points",
-    }
-    print("\n| | |\n|---|---|")
-    for name, value in rows.items():
-        print(f"| {name} | {value} |")
-    return int(bound > points + 1e-9)
+    reader, made = gguf.GGUFReader(file), folder / "float32.gguf"
+    writer = gguf.GGUFWriter(made, reader.fields["general.architecture"].contents())
+    for name, each in reader.fields.items():
+        if not name.startswith("GGUF.") and name not in ("general.architecture", "general.file_type"):
+            inner = each.types[-1] if each.types[0] == gguf.GGUFValueType.ARRAY else None
+            writer.add_key_value(name, each.contents(), each.types[0], sub_type=inner)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return made
 
 
 def main(overrides):
     """Make both runs, and print the table."""
-    given = dict(word.split("=", 1) for word in overrides)
-    if "file" in given:
-        return against_file(given["file"], int(given.get("n", 36)))
+    here = {word.partition("=")[0]: word.partition("=")[2] for word in overrides if word.startswith(OURS)}
+    overrides = [word for word in overrides if not word.startswith(OURS)]
+    file, exact, tolerance = here.get("file"), "form" in here, float(here.get("within", TOLERANCE))
     from audit import open_run
     from audit.engines.resolve import EMBEDDED, find_folder
 
     print(hardware(), flush=True)
-    card = "embedded:smollm2"
-    model = find_folder(card, asked=card, revision=None, check=lambda _: None, packaged=EMBEDDED).folder
     key = f"sk-{secrets.token_hex(16)}"
     quiet = os.environ | {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1"}
     with tempfile.TemporaryDirectory() as made:
         served, local = Path(made) / "served", Path(made) / "local"
         log = Path(made) / "server.txt"
-        with real_server(served_from(model), quiet | {"VLLM_API_KEY": key}, log, starts_within=STARTS) as url:
-            refused = says_without_key(url)
+        if file is None:
+            name, card, path, own = NAME, "model=vllm-serve", "/models", ["model=smollm2", "engine=vllm"]
+            model = "embedded:smollm2"
+            model = find_folder(model, asked=model, revision=None, check=lambda _: None, packaged=EMBEDDED).folder
+            server = real_server(served_from(model), quiet | {"VLLM_API_KEY": key}, log, starts_within=STARTS)
+        else:
+            name, card, path = "small", "model=llama-cpp", "/slots"
+            own = [f"model.path={file}", "engine=transformers", "model.dtype=float32"]
+            file = as_float32(file, Path(made)) if exact else file
+            server = llama_cpp_server(quiet, log, key=key, starts_within=STARTS, file=file, exact=exact)
+        with server as url:
+            refused = says_without_key(url.removesuffix("/v1" if file else "") + path)
             words = [
-                *DESIGN, *overrides, "model=vllm-serve", f"model.path={NAME}", f"model.base_url={url}",
+                *DESIGN, *overrides, card, f"model.path={name}", f"model.base_url={url}",
                 f"model.api_key_env={KEY_IN}", "elicitation.noise_sample=0",
             ]  # fmt: skip
             size = next(int(word.split("=")[1]) for word in reversed(words) if word.startswith("shard_size="))
@@ -176,10 +162,9 @@ def main(overrides):
             print(f"killed with {len(there) // size} shards", flush=True)
             audit(words, served, quiet | {KEY_IN: key})
         print("asked; the server is stopped", flush=True)
-        own = ["model=smollm2", "engine=vllm", "model.max_model_len=1024", "elicitation.noise_sample=16"]
-        audit([*DESIGN, *overrides, *own], local, quiet)
+        audit([*DESIGN, *overrides, *own, "model.max_model_len=1024", "elicitation.noise_sample=16"], local, quiet)
         theirs, ours = open_run(served / "run"), open_run(local / "run")
-        files = [path for path in Path(made).rglob("*") if path.is_file()]
+        files = [path for path in Path(made).rglob("*") if path.is_file() and path.suffix != ".gguf"]
         with_key = sum(holds(path, key) for path in files)
         got = theirs.answers.set_index("prompt_index")["intensity"]
         apart = (got[~got.index.duplicated()] - ours.answers.set_index("prompt_index")["intensity"]).to_numpy()
@@ -192,10 +177,10 @@ def main(overrides):
         "prompts": n,
         "ratings, largest difference": f"{np.max(np.abs(apart)):.2g} points",
         "ratings, root mean square of differences": f"{np.sqrt(np.mean(apart**2)):.2g} points",
-        f"noise floor of engine=vllm: {noise.n} prompts again, largest": f"{noise.max_points:.2g} points",
+        f"noise floor of the engine here: {noise.n} prompts again, largest": f"{noise.max_points:.2g} points",
         "its root mean square": f"{noise.rms_points:.2g} points",
         "δ, served": gaps[0],
-        "δ, engine=vllm": gaps[1],
+        "δ, the engine here": gaps[1],
         "shards at the kill": f"{len(there) // size} of {n_shards}",
         "rows lost": n_lost,
         "rows twice": n_twice,
@@ -206,7 +191,7 @@ def main(overrides):
     print("\n| | |\n|---|---|")
     for name, value in rows.items():
         print(f"| {name} | {value} |")
-    far = not np.max(np.abs(apart)) <= TOLERANCE  # also where one is missing
+    far = not np.max(np.abs(apart)) <= tolerance  # also where one is missing
     return int(far or bool(n_lost or n_twice or n_changed or with_key) or refused != 401)
 
 

@@ -20,14 +20,16 @@ SHAPES = {
 }
 
 
-def write_gguf(path, *, arch="llama", settings=(), factors=None, without="", template=CHAT, begins=None, q8=False):
+def write_gguf(
+    path, *, arch="llama", settings=(), factors=None, without="", template=CHAT, begins=None, q8=False, context=512
+):
     """Write a one-layer model of random weights, as llama.cpp's converter does."""
     import gguf
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     words = ["<|start|>", "<|end|>", *bytes_to_unicode().values(), "th"]
     writer = gguf.GGUFWriter(path, arch)
-    writer.add_context_length(512)
+    writer.add_context_length(context)
     writer.add_embedding_length(D)
     writer.add_block_count(1)
     writer.add_feed_forward_length(FF)

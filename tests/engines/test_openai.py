@@ -357,7 +357,7 @@ def test_a_date_is_told_to_no_server_that_takes_none(opened):
     with Hostile().serving() as url:
         with pytest.raises(
             ModelError,
-            match=r"^model\.date=2026-11-24: http://.* is not vLLM, and takes "
+            match=r"^model\.date=2026-11-24: http://.* is neither vLLM nor llama.cpp, and takes "
             r"no date",
         ):
             opened(url, card={"date": "2026-11-24"})

@@ -5,7 +5,8 @@ import pytest
 from audit.configuration.model import DATE, ModelConfig
 from audit.engines.base import Generated
 from audit.engines.chat import ChatTokenizer
-from audit.engines.openai import ChatEngine, ServedModel, _Remote, _RemoteTokenizer
+from audit.engines.openai import ServedModel
+from audit.engines.served_tokens import RemoteTokenizer, _VllmRemote
 from audit.engines.server import BudgetError
 from audit.engines.templates import another_day, read_template, shows_day
 from audit.errors import ConfigError, ModelError
@@ -231,7 +232,7 @@ def _said(messages):
 
 def served(render, **options):
     server = _Server(render)
-    tokenizer = _RemoteTokenizer(_Remote(server, "m"), name="m", concurrency=2, **{"date": DATE, **options})
+    tokenizer = RemoteTokenizer(_VllmRemote(server, "m"), name="m", concurrency=2, **{"date": DATE, **options})
     return server, tokenizer, ServedModel(server.base_url, "m", "", ["fp_1"], tokenizer=tokenizer)
 
 
@@ -270,37 +271,3 @@ def test_a_server_s_template_that_leaves_the_token_out_gets_it_once():
     _, tokenizer, source = served(lambda messages, **_: "\x02" + _said(messages))
     assert [ids[:2] for ids in tokenizer.encode_prompts(PROMPTS)] == [[2, ord("[")]] * 3
     assert source.identity().keys() == {"server", "model_files"}
-
-
-@pytest.mark.parametrize(
-    ("render", "fault"),
-    [
-        (_said, ""),
-        (lambda messages: _said(messages[-1:]), "leaves out"),
-        (lambda messages: _said([*messages, messages[0]]), "repeats part of the messages"),
-        (lambda messages: _said(messages[::-1]), "changes the order"),
-        (lambda messages: "", ""),  # it shows no prompts
-    ],
-)
-def test_a_server_that_shows_its_prompts_is_held_to_what_was_said(render, fault, tiny_config):
-    class Server:
-        base_url = "http://localhost:8080/v1"
-        asked = 0
-
-        def control_request(self, method, path, payload):
-            assert (method, path) == ("POST", "//apply-template")
-            return {"prompt": render(payload["messages"])}
-
-        def ask_all(self, path, payloads, read, **_):
-            self.asked += len(payloads)
-            return [Generated("7", 1, False)] * len(payloads)
-
-    engine = ChatEngine(Server(), tiny_config("x", engine="openai")[0], seed=0)
-    engine.shows_prompts = True
-    prompts = [Prompt("You are a Hindu.", "How sad were they?")] * 3
-    if fault:
-        with pytest.raises(ModelError, match=f"^http://localhost:8080/v1: its chat template {fault}"):
-            engine.write(prompts, max_tokens=3)
-    else:
-        assert len(engine.write(prompts, max_tokens=3)) == 3
-    assert engine._server.asked == (0 if fault else 3)

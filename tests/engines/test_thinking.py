@@ -11,7 +11,7 @@ from audit.engines.base import Generated
 from audit.engines.chat import ChatTokenizer
 from audit.engines.dialects import DIALECTS
 from audit.engines.local import TokenEngine
-from audit.engines.openai import _RemoteTokenizer
+from audit.engines.served_tokens import RemoteTokenizer
 from audit.engines.templates import read_template
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
@@ -158,7 +158,7 @@ def test_vllms_server_is_told_what_its_template_is_told_here(tiny_model):
             asked.append({name: told[name] for name in ("enable_thinking", "thinking")})
             return f"{messages[-1]['content']}assistant\n"
 
-    tokenizer = _RemoteTokenizer(Remote(), name="x", date="2024-07-26", concurrency=1, thinks_in="seed")
+    tokenizer = RemoteTokenizer(Remote(), name="x", date="2024-07-26", concurrency=1, thinks_in="seed")
     assert tokenizer.render(Prompt("", "x")) == "xassistant\n<seed:think></seed:think>\n"
     assert tokenizer.render(Prompt("", "x", thinks=True)) == "xassistant\n<seed:think>"
     assert {"enable_thinking": False, "thinking": False} in asked
@@ -294,7 +294,7 @@ def test_marks_of_the_users_own_are_cut_opened_and_closed(special, tokenizer_wit
 
 
 def test_engines_hand_on_the_marks_of_a_thought(tokenizer_with):
-    from audit.engines.openai import VllmServerEngine
+    from audit.engines.served_tokens import VllmServerEngine
     from audit.engines.vllm import _generated
 
     tokenizer = tokenizer_with("[THINK]", "[/THINK]", template=MESSAGES + "{# [THINK] #}<|start|>assistant:")

