@@ -4,7 +4,8 @@
     python benchmarks/published.py FOLDER [DOCUMENT]
 
 A table stands in the document between ``<!-- table NAME -->`` and ``<!-- end -->``. Each number is one cell of a CSV of
-a run, of the comparison or of the index, rounded here to two digits behind the point and nowhere before. What ``benchmarks/elicitations.py`` printed is taken as it is. No model is asked.
+a run, of the comparison or of the index, rounded here to two digits behind the point and nowhere before. What
+``benchmarks/elicitations.py`` printed is taken as it is. No model is asked.
 """
 
 from __future__ import annotations

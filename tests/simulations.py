@@ -1,4 +1,4 @@
-"""Which tests a gate takes by a number that its commit draws: an eighth of the simulations, half of the longest files."""
+"""Which tests a gate takes, by a number that its commit draws: of the simulations an eighth, of the long files half."""
 
 from __future__ import annotations
 
