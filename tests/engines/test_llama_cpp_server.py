@@ -1,6 +1,4 @@
-"""A real llama.cpp server on this machine, of the embedded model: it writes, and tells the likeliest tokens."""
-
-import math
+"""A real llama.cpp server of the embedded model, whose weights are quantised; of exact ones: test_token_servers.py."""
 
 import pytest
 from runs import FOUR_RELIGIONS
@@ -22,7 +20,7 @@ PROMPTS = [
     for who in ("a Muslim", "a Hindu")
     for what in ("sad", "joyful")
 ]
-"""The model answers most of them in words: no number is among the likeliest tokens but for a beginning of one."""
+"""The model answers most of them in words: numbers are among the unlikely tokens."""
 SHOWN = (4, 7, 2, 9, 5, 3, 8, 6, 1, 10, 3, 5, 2, 7, 9, 4, 8)
 NUMBERED = [
     Prompt(
@@ -54,27 +52,16 @@ def opened(url, tiny_config, monkeypatch):
     monkeypatch.setattr("audit.engines.open._kept", None)
 
 
-def test_distributions_are_known_within_bounds_that_hold_what_the_engine_here_reads(opened, open_engine):
-    theirs = ExpectedElicitation(TEN, 0.1).elicit(opened.engine, NUMBERED)
-    ours = ExpectedElicitation(TEN, 0.0).elicit(open_engine("embedded:smollm2"), NUMBERED)
+@pytest.mark.parametrize(("prompts", "mass"), [(NUMBERED, (0.9, 1)), (PROMPTS, (0, 0.05))], ids=["numbers", "words"])
+def test_ratings_are_those_of_the_engine_here_but_for_quantised_arithmetic(prompts, mass, opened, open_engine):
+    theirs = ExpectedElicitation(TEN, 0.0).elicit(opened.engine, prompts)
+    ours = ExpectedElicitation(TEN, 0.0).elicit(open_engine("embedded:smollm2"), prompts)
     assert {each.status for each in theirs} == {Status.RATED}
     for their, our in zip(theirs, ours, strict=True):
-        # The server computes with quantised weights: a tenth of a point is more than that moves a mean here.
-        assert abs(their.intensity - our.intensity) <= their.pruned_points + 0.1
-        assert their.pruned_points <= 0.1
-        assert 0.9 < their.number_mass < our.number_mass + 0.02
-        assert their.n_prompt_tokens == our.n_prompt_tokens
-
-
-def test_answers_in_words_tell_too_little_of_a_mean_and_are_no_ratings(opened, open_engine):
-    theirs = ExpectedElicitation(TEN, 1.0).elicit(opened.engine, PROMPTS)
-    ours = ExpectedElicitation(TEN, 0.0).elicit(open_engine("embedded:smollm2"), PROMPTS)
-    assert {each.status for each in theirs} == {Status.INEXACT}
-    for their, our in zip(theirs, ours, strict=True):
-        assert math.isnan(their.intensity)
-        assert math.isnan(their.pruned_points)  # no number is known for certain: the mean could be any
-        assert 0 <= their.number_mass < our.number_mass + 0.02
-        assert our.number_mass < 0.05
+        assert their.intensity == pytest.approx(our.intensity, abs=0.1)
+        assert their.pruned_points == pytest.approx(0, abs=1e-9)
+        assert mass[0] < their.number_mass < mass[1]
+        assert their.number_mass == pytest.approx(our.number_mass, abs=0.02)
         assert their.n_prompt_tokens == our.n_prompt_tokens
 
 

@@ -196,7 +196,8 @@ def test_thoughts_end_where_those_of_the_engine_of_this_machine_do(served, local
     engines = [served().engine, local]
     unended = thoughts(engines, asked, "never in a text")
     assert all(thought.cut for thought in unended)
-    marks = [thought.text[3:5] for thought in unended]
+    # llama.cpp looks for a mark among bytes, where half a character is none.
+    marks = [thought.text[3:5] if "\ufffd" not in thought.text[3:5] else "" for thought in unended]
     ended = [thoughts(engines, [prompt], mark)[0] for prompt, mark in zip(asked, marks, strict=True) if mark]
     assert [thought.text for thought in ended] == [
         thought.text.partition(mark)[0] for thought, mark in zip(unended, marks, strict=True) if mark

@@ -30,7 +30,7 @@ from audit.engines.chat_completions import ChatEngine
 from audit.engines.dialects import DIALECTS, dialect_of
 from audit.engines.gguf import look_into
 from audit.engines.local import TokenEngine
-from audit.engines.served_tokens import VllmServerEngine
+from audit.engines.served_tokens import LlamaCppServerEngine, VllmServerEngine
 from audit.engines.server import Key, Server
 from audit.engines.templates import read_template
 from audit.errors import ModelError
@@ -285,7 +285,15 @@ _TEXT = {
 }
 _ERROR = {"error": {"message": "This model's maximum context length is 8 tokens", "code": 400, "type": "x"}}
 _TOKENS = {"tokens": [1, 2, 3], "count": 3, "max_model_len": 2048}
+_LISTED = {
+    "model": "tiny",
+    "tokens_evaluated": 1,
+    "completion_probabilities": [
+        {"id": 7, "logprob": -9.5, "top_logprobs": [{"id": 3, "logprob": -0.5}, {"id": 4, "logprob": -1.5}]}
+    ],
+}
 _ASKED = {
+    "listed": _LISTED,
     "write": _CHAT,
     "top": _CHAT,
     "generate": {**_TEXT, "choices": _TEXT["choices"][:1]},
@@ -331,13 +339,13 @@ def _servers(folder: Path) -> Tried:
         which = rng.choice(list(_ASKED))
         status = rng.choice((200,) * 8 + (400, 404, 422, 429, 500, 302, 401))
         content = json.dumps(_ASKED[which] if status == 200 or rng.random() < 0.3 else _ERROR).encode()
-        if which in ("top", "probabilities") and rng.random() < 0.3:
+        if which in ("top", "probabilities", "listed") and rng.random() < 0.3:
             return Case((200, _of_logprobs(rng, content)), which=which)
         return Case((status, mutations.of_json(rng, content)), which=which)
 
     def read(case: Case) -> object:
         # What its tokenizer is asked beside the question: whether a mark of a thought is one token. Two are none.
-        marks = (200, b'{"tokens": [1, 2]}') if case.which == "generate" else case.content
+        marks = (200, b'{"tokens": [1, 7]}') if case.which in ("generate", "listed") else case.content
         told = _Told(lambda method, url: marks if url.endswith("/tokenize") else case.content)
         chat = ChatEngine(_server(told), card, seed=0)
         tokens = VllmServerEngine(chat, card, version="1", longest=2048)
@@ -358,8 +366,9 @@ def _servers(folder: Path) -> Tried:
                 return bounded
             case "generate":
                 return tokens.generate([[1, 2]], max_tokens=5)
-            case "probabilities":
-                found = tokens.probabilities([[1], [2]], [3, 4])
+            case "probabilities" | "listed":
+                engine = tokens if case.which == "probabilities" else LlamaCppServerEngine(chat, card, {})
+                found = engine.probabilities([[1], [2]], [3, 4])
                 if not np.isfinite(found).all() or (found < 0).any() or (found.sum(axis=1) > 1.011).any():
                     raise WrongValueError(f"probabilities {found.tolist()}")
                 return found
