@@ -6,8 +6,9 @@ import contextlib
 import gc
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from stimuli.files import LARGEST_TEXT, read_file
 
 GROUP_CPU: Final = 32  # most prompts read together on a CPU: more than one of its steps takes, and seconds of work
 GROUP: Final = 2048  # most prompts read together on GPUs
+AHEAD: Final = 4096  # most requests that vLLM has at a time: four of its steps on a large GPU
 TESTED: Final = (0, 32)  # the newest version of vLLM that the tests were run with
 HOTTEST: Final = 2.0  # vLLM's highest temperature
 
@@ -168,13 +170,19 @@ class VllmEngine(TokenEngine):
                 "a lower temperature"
             )
         stop = {"stop": [until], "skip_special_tokens": False} if until else {}
-        sampling = partial(self._vllm.SamplingParams, max_tokens=max_tokens, **stop)
+        sampling = partial(self._sampling, max_tokens=max_tokens, **stop)
+        texts = [Generated(None, 0, False)] * len(prompts)
+
+        def take(place: int, output: Any) -> None:
+            texts[place] = _generated(output, until, self.tokenizer)
+            done(1)
+
         if own_seeds is None:
-            outputs = self._run(prompts, sampling(temperature=0.0), done)
+            self._run(prompts, repeat(sampling()), take)
         else:
             settings = {"temperature": temperature, "top_p": top_p}
-            outputs = self._run(prompts, [sampling(seed=seed, **settings) for seed in own_seeds], done)
-        return [_generated(output, until, self.tokenizer) for output in outputs]
+            self._run(prompts, (sampling(seed=seed, **settings) for seed in own_seeds), take)
+        return texts
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[CachedPrompts]:
         """See :class:`audit.engines.base.TokenReader`. Prompts with a common beginning are read in sequence."""
@@ -191,20 +199,44 @@ class VllmEngine(TokenEngine):
 
     def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
         """Return shape (n, k): the probability of each given token after each of n whole sequences."""
-        parameters = self._vllm.SamplingParams(
-            temperature=0.0, max_tokens=1, logprob_token_ids=list(token_ids), detokenize=False
+        # Spares a deep copy of the settings for each request, and an object for each token.
+        parameters = self._sampling(
+            max_tokens=1, logprob_token_ids=list(token_ids), detokenize=False, flat_logprobs=True, skip_clone=True
         )
-        rows = [output.outputs[0].logprobs[0] for output in self._run(asked, parameters)]
-        table = [[math.exp(row[token].logprob) for token in token_ids] for row in rows]
-        return np.array(table, dtype=np.float64).reshape(len(rows), len(token_ids))
+        table = np.full((len(asked), len(token_ids)), np.nan)
 
-    def _run(self, prompts: Sequence[TokenIds], parameters: Any, done: Done = unwatched) -> list[Any]:
-        if not prompts:
-            return []
-        outputs: list[Any] = self._llm.generate(
-            [{"prompt_token_ids": list(prompt)} for prompt in prompts], parameters, use_tqdm=partial(_bar, done)
-        )
-        return outputs
+        def take(place: int, output: Any) -> None:
+            told = output.outputs[0].logprobs
+            row = dict(zip(told.token_ids, told.logprobs, strict=True))
+            table[place] = [row[token] for token in token_ids]
+
+        self._run(asked, repeat(parameters), take)
+        return np.exp(table)
+
+    def _sampling(self, *, temperature: float = 0.0, **settings: Any) -> Any:
+        """Return vLLM's settings of a request that is answered once it is finished."""
+        from vllm.sampling_params import RequestOutputKind
+
+        return self._vllm.SamplingParams(temperature=temperature, output_kind=RequestOutputKind.FINAL_ONLY, **settings)
+
+    def _run(self, prompts: Sequence[TokenIds], parameters: Iterable[Any], take: Callable[[int, Any], None]) -> None:
+        """Ask requests, add further ones while these are computed, and hand over each output with its prompt's place.
+
+        ``vllm.LLM.generate`` adds all of them first, while the device waits, and keeps all outputs until the last one.
+        """
+        engine = self._llm.llm_engine
+        waiting = zip(range(len(prompts)), prompts, parameters, strict=False)  # parameters may be endless
+        try:
+            while True:
+                for place, ids, own in islice(waiting, AHEAD - engine.get_num_unfinished_requests()):
+                    engine.add_request(str(place), {"type": "token", "prompt_token_ids": list(ids)}, own)
+                if not engine.has_unfinished_requests():
+                    return
+                for output in engine.step():
+                    take(int(output.request_id), output)
+        finally:
+            if engine.has_unfinished_requests():  # of an interrupted call, which the next one would take for its own
+                engine.abort_request([str(place) for place in range(len(prompts))])
 
     def close(self) -> None:
         """Free the model's memory."""
@@ -227,31 +259,6 @@ def _has_mistral_s_own_form(folder: Path) -> bool:
 
 def _is_quantised(folder: Path) -> bool:
     return b'"quantization_config"' in read_file(folder / "config.json", at_most=LARGEST_TEXT)
-
-
-class _Bar:
-    """Replaces vLLM's progress bar and reports finished prompts to ours."""
-
-    def __init__(self, done: Done) -> None:
-        self._done = done
-        self.format_dict = {"elapsed": math.inf}  # vLLM divides by this for a rate that nobody sees
-        self.n = 0
-        self.postfix = ""
-
-    def update(self, n: int = 1) -> None:
-        self.n += n
-        self._done(n)
-
-    def refresh(self) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-def _bar(done: Done, waiting: Any = None, **_: Any) -> Any:
-    """Return a substitute for tqdm; iterating over waiting prompts shows nothing."""
-    return _Bar(done) if waiting is None else waiting
 
 
 def _generated(output: Any, until: str, tokenizer: ChatTokenizer) -> Generated:

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.process]
 PREFIX = "RESULT "
 SCRIPT = f"""
 import json, sys
+import numpy as np
 from dataclasses import asdict, replace
 from audit.configuration.engine import EngineConfig
 from audit.configuration.model import ModelConfig
@@ -47,6 +48,31 @@ of_sample = ExpectedElicitation(Scale(0, 10), 0.0, sample).elicit(opened.engine,
 answers["calibrated"] = [asdict(outcome) for outcome in of_sample]
 answers["shares"] = sample.shares.tolist()
 rows = encode_prompts(opened.engine, [Prompt(**prompt) for prompt in asked["stories"]], room=16)
+if asked["engine"]["name"] == "vllm":
+    from audit.engines import vllm as engines
+    tokens, ours = [40, 7, 41, 300], opened.engine._llm
+    plain = vllm.SamplingParams(temperature=0.0, max_tokens=1, logprob_token_ids=tokens, detokenize=False)
+    read = ours.generate([{{"prompt_token_ids": row}} for row in rows], plain, use_tqdm=False)
+    answers["plainly"] = [[output.outputs[0].logprobs[0][token].logprob for token in tokens] for output in read]
+    engines.AHEAD = 4
+    answers["ours"] = np.log(opened.engine.probabilities(rows, tokens)).tolist()
+
+    step, unfinished = ours.llm_engine.step, []
+
+    def interrupted():
+        step()
+        unfinished.append(ours.llm_engine.get_num_unfinished_requests())
+        raise KeyboardInterrupt
+
+    ours.llm_engine.step = interrupted
+    try:
+        opened.engine.generate(rows[::-1], max_tokens=3)
+    except KeyboardInterrupt:
+        unfinished.append(ours.llm_engine.get_num_unfinished_requests())
+    ours.llm_engine.step = step
+    answers["unfinished"] = unfinished
+    answers["after"] = np.log(opened.engine.probabilities(rows, tokens)).tolist()
+    engines.AHEAD = 4096
 whole = list(range(len(rows)))
 for name, places, settings, shift in (
     ("greedy", whole, {{}}, 0),
@@ -212,6 +238,20 @@ def test_generated_texts_are_the_same(answers):
     assert ours == theirs
     assert all(ours)
     assert not [text for text in ours if "<|" in text]
+
+
+def test_what_saves_vllm_time_changes_no_probability(answers):
+    plainly, ours, after = (np.array(answers["vllm"][name]) for name in ("plainly", "ours", "after"))
+    assert len(np.unique(plainly.round(3))) > 12  # of 6 prompts and 4 tokens: neither rows nor columns are alike
+    np.testing.assert_allclose(ours, plainly, atol=1e-5)
+    np.testing.assert_allclose(after, plainly, atol=1e-5)
+
+
+def test_the_requests_of_an_interrupted_call_are_dropped(answers):
+    # Their answers would be taken for those of the next call, whose requests have the same numbers.
+    during, left = answers["vllm"]["unfinished"]
+    assert during > 0
+    assert left == 0
 
 
 @pytest.mark.parametrize("engine", ["vllm", "transformers"])
