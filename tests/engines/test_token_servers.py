@@ -214,7 +214,9 @@ def thoughts(engines, prompts, closes):
         written.append(engine.write(prompts, max_tokens=16))
     # The server's special tokens are not told: one within a thought stays there.
     own = engines[-1].tokenizer.up_to_special
-    assert [[replace(text, text=own(text.text)) for text in each] for each in written] == [written[-1]] * len(engines)
+    # After half a character, llama.cpp notices a mark a token later than it was written.
+    told = [[(own(text.text), text.cut) for text in each] for each in written]
+    assert told == [told[-1]] * len(engines)
     return written[-1]
 
 
