@@ -120,7 +120,7 @@ def test_the_gate_fails_the_model_by_this_group_and_not_by_the_other_mechanism(r
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("margin=0.3",), "has no such measure with two ends; it has epitome_interpretations"),
+        (("margin=0.3",), "has no such measure with two ends; it has sentiment, "),
         (("margin=0.3", "measure=n_words"), "measure=n_words: "),
         (("margin=2", "measure=epitome_explorations"), "scored in epitome_explorations on a scale from 0 to 2"),
     ],
