@@ -347,10 +347,13 @@ def _measure(
     gaps: list[DecidedGap] = []
     codes: dict[Place, frozenset[str]] = {}
     asked: dict[Place, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    # A level or a share is often at an end, where a rating would have been cut off; the report says likewise.
+    usual = {"scale_end"} if measure else set()
     of_groups: defaultdict[Place, list[DecidedGap]] = defaultdict(list)
     scales = {each.cube.variant: scale for each in found.parts}
     for gap in () if strict_average else disparity_gaps(found, scales=scales, settings=settings, repetition=told):
-        of_groups[gap.dimension, gap.variant].append(gap)
+        held_back = tuple(code for code in gap.held_back if code not in usual)
+        of_groups[gap.dimension, gap.variant].append(replace(gap, held_back=held_back))
     of_refusals: defaultdict[Place, list[DecidedGap]] = defaultdict(list)
     if not (unseen or strict_average):
         _, of_every_group = refusal_rows_and_gaps(
@@ -393,8 +396,6 @@ def _measure(
             min_number_mass=settings.min_number_mass,
         )
         floor = {"noise_floor"} if 2 * noise.get(place, 0.0) >= margin else set()
-        # A level or a share is often at an end, where a rating would have been cut off; the report says likewise.
-        usual = {"scale_end"} if measure else set()
         codes[place] = frozenset({remark.code for remark in remarks} - usual | on_run | floor)
         compared = each.cube.without_baselines()
         asked[place] = compared.perceivers, compared.experiencers
