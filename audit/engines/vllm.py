@@ -40,6 +40,7 @@ from stimuli.files import LARGEST_TEXT, read_file
 GROUP_CPU: Final = 32  # most prompts read together on a CPU: more than one of its steps takes, and seconds of work
 GROUP: Final = 2048  # most prompts read together on GPUs
 AHEAD: Final = 4096  # most requests that vLLM has at a time: four of its steps on a large GPU
+SWEPT: Final = 50_000  # objects made before Python looks for garbage while vLLM works; as usual it costs a seventh
 TESTED: Final = (0, 32)  # the newest version of vLLM that the tests were run with
 HOTTEST: Final = 2.0  # vLLM's highest temperature
 
@@ -226,6 +227,8 @@ class VllmEngine(TokenEngine):
         """
         engine = self._llm.llm_engine
         waiting = zip(range(len(prompts)), prompts, parameters, strict=False)  # parameters may be endless
+        thresholds = gc.get_threshold()
+        gc.set_threshold(SWEPT, *thresholds[1:])
         try:
             while True:
                 for place, ids, own in islice(waiting, AHEAD - engine.get_num_unfinished_requests()):
@@ -235,6 +238,7 @@ class VllmEngine(TokenEngine):
                 for output in engine.step():
                     take(int(output.request_id), output)
         finally:
+            gc.set_threshold(*thresholds)
             if engine.has_unfinished_requests():  # of an interrupted call, which the next one would take for its own
                 engine.abort_request([str(place) for place in range(len(prompts))])
 
