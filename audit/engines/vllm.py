@@ -170,7 +170,7 @@ class VllmEngine(TokenEngine):
                 f"temperature={temperature:g}: vLLM samples at {HOTTEST:g} at most; use engine=transformers, or "
                 "a lower temperature"
             )
-        stop = {"stop": [until], "skip_special_tokens": False} if until else {}
+        stop: dict[str, Any] = {"stop": [until], "skip_special_tokens": False} if until else {}
         sampling = partial(self._sampling, max_tokens=max_tokens, **stop)
         texts = [Generated(None, 0, False)] * len(prompts)
 
@@ -204,7 +204,7 @@ class VllmEngine(TokenEngine):
         parameters = self._sampling(
             max_tokens=1, logprob_token_ids=list(token_ids), detokenize=False, flat_logprobs=True, skip_clone=True
         )
-        table = np.full((len(asked), len(token_ids)), np.nan)
+        table: npt.NDArray[np.float64] = np.full((len(asked), len(token_ids)), np.nan)
 
         def take(place: int, output: Any) -> None:
             told = output.outputs[0].logprobs
@@ -212,7 +212,8 @@ class VllmEngine(TokenEngine):
             table[place] = [row[token] for token in token_ids]
 
         self._run(asked, repeat(parameters), take)
-        return np.exp(table)
+        np.exp(table, out=table)
+        return table
 
     def _sampling(self, *, temperature: float = 0.0, **settings: Any) -> Any:
         """Return vLLM's settings of a request that is answered once it is finished."""
