@@ -62,9 +62,11 @@ mutants: $(VENV)/.installed
 # The committed examples, analysed and rendered again; the screenshot is what a reader of the README sees.
 SWEPT := $(addprefix reports/example-sweep/,origin persona-1 scale-10)
 LED := $(addprefix reports/example-strategies/,none ecn coe-cbt coe-dbt coe-pct coe-rt two-stage perspective)
+PUBLISHED := $(filter-out reports/published/comparison,$(patsubst %/manifest.json,%,$(wildcard reports/published/*/manifest.json)))
+FIRST := reports/published/qwen2.5-coder-1.5b-origin
 MODELS := $(addprefix reports/example-models/,smollm2 smollm2-persona-1 smollm2-scale-10 qwen2.5-coder-0.5b)
 example: $(VENV)/.installed
-	$(BIN)/python -m audit consolidate reports/example reports/example-wordings reports/example-replies $(SWEPT) $(LED)
+	$(BIN)/python -m audit consolidate reports/example reports/example-wordings reports/example-replies $(SWEPT) $(LED) $(PUBLISHED)
 	$(BIN)/python -m audit report reports/example
 	$(BIN)/python -m audit report reports/example-wordings
 	$(BIN)/python -m audit report reports/example-replies
@@ -73,8 +75,12 @@ example: $(VENV)/.installed
 	for run in $(MODELS); do $(BIN)/python -m audit report $$run || exit; done
 	$(BIN)/python -m audit report $(MODELS) run_dir=reports/example-models/comparison
 	$(BIN)/python -m audit index reports/example-models
+	for run in $(PUBLISHED); do $(BIN)/python -m audit report $$run || exit; done
+	$(BIN)/python -m audit report $(PUBLISHED) run_dir=reports/published/comparison
+	$(BIN)/python -m audit index reports/published
+	$(BIN)/python benchmarks/published.py
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 \
-		--screenshot=reports/example/report.png "file://$(CURDIR)/reports/example/report.html"
+		--screenshot=$(FIRST)/report.png "file://$(CURDIR)/$(FIRST)/report.html"
 
 # The three below ask the package index; nothing of the gate does what they do. docs/supply.md
 # UPGRADE=1 takes the newest version of everything that pyproject.toml allows.

@@ -4,8 +4,8 @@
     python benchmarks/published.py FOLDER [DOCUMENT]
 
 A table stands in the document between ``<!-- table NAME -->`` and ``<!-- end -->``. Each number is one cell of a CSV of
-a run, of the comparison or of the index, rounded here to two digits behind the point and nowhere before. What
-``benchmarks/elicitations.py`` printed is taken as it is. No model is asked.
+a run, of the comparison or of the index, rounded here to two digits behind the point and nowhere before. No
+model is asked.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ ANSWERS = {
 CODES = {
     "gap": "gap",
     "within": "no gap beyond the margin",
+    "lower": "lower",
+    "higher": "higher",
+    "not_shown": "not shown",
     "undecided": "undecided",
     "no_verdict": "no verdict",
     "no_estimate": "no estimate",
@@ -322,11 +325,6 @@ def strategies(folder: Path) -> str:
     return markdown(("strategy", "δ, points", "95%", "change of δ", "95%", "p, Holm", "verdict"), rows())
 
 
-def elicitations(folder: Path) -> str:
-    """What benchmarks/elicitations.py printed."""
-    return (folder / "elicitations.md").read_text("utf-8").strip()
-
-
 def commands(folder: Path) -> str:
     """The commands that asked, as each manifest has them."""
     return "\n".join(["```", *(Manifest.read(run).command for run in runs_in(folder)), "```"])
@@ -347,7 +345,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "claims": claims,
     "wordings": wordings,
     "strategies": strategies,
-    "elicitations": elicitations,
     "commands": commands,
 }
 
