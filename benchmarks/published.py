@@ -4,8 +4,7 @@
     python benchmarks/published.py FOLDER [DOCUMENT]
 
 A table stands in the document between ``<!-- table NAME -->`` and ``<!-- end -->``. Each number is one cell of a CSV of
-a run, of the comparison or of the index, rounded here to two digits behind the point and nowhere before. No
-model is asked.
+a run, or of a comparison, rounded here to two digits behind the point and nowhere before. No model is asked.
 """
 
 from __future__ import annotations
@@ -37,20 +36,14 @@ CODES = {
     "no_verdict": "no verdict",
     "no_estimate": "no estimate",
 }
-CLAIMS = {
-    "size": "the gap falls with size",
-    "persona": "a persona of abilities raises it",
-    "scale": "a coarse scale lowers it",
-}
-SAYS = {"for": "for it", "against": "against it", "cannot_tell": "cannot tell"}
 
 
 def runs_in(folder: Path) -> list[Path]:
     """Return the folders of the runs: smaller models first, and each in the order of the variants."""
-    found = [each.parent for each in folder.glob("*/manifest.json") if each.parent.name != "comparison"]
+    found = [each.parent for each in folder.glob("*/manifest.json")]
 
     def place(run: Path) -> tuple[int, int]:
-        return Manifest.read(run).model.parameters, VARIANTS.index(variant_of(run))
+        return Manifest.read(run, check=False).model.parameters, VARIANTS.index(variant_of(run))
 
     return sorted(found, key=place)
 
@@ -234,49 +227,6 @@ def words(folder: Path) -> str:
     return markdown(headings, rows())
 
 
-def changes(folder: Path) -> str:
-    """How δ differs between the runs of one model, and between the models, narrative by narrative."""
-    found = table(folder / "comparison", "comparisons")
-
-    def rows() -> Iterator[Iterable[object]]:
-        for each in found.itertuples():
-            (model, variant), (other, its) = (str(run).split(", ") for run in (each.first, each.second))
-            if (model == other) != (variant == its):  # one thing differs
-                yield (
-                    named(each.dimension),
-                    each.first,
-                    each.second,
-                    number(each.delta_change),
-                    each.unit,
-                    between(each.ci_low, each.ci_high),
-                    p_value(each.p_adjusted),
-                    CODES.get(each.code, each.code),
-                )
-
-    headings = ("dimension", "first", "second", "first − second", "unit", "95%", "p, Holm", "verdict")
-    return markdown(headings, rows())
-
-
-def claims(folder: Path) -> str:
-    """What three claims of the published study come to here, by the rules of the index."""
-    found = pd.read_csv(folder / "index.claims.csv", keep_default_na=False)
-
-    def rows() -> Iterator[Iterable[object]]:
-        for each in found.itertuples():
-            yield (
-                CLAIMS[each.claim],
-                named(each.dimension),
-                each.first,
-                each.second,
-                number(float(each.delta_change)),
-                between(float(each.ci_low), float(each.ci_high)),
-                SAYS.get(each.says, each.says),
-            )
-
-    headings = ("claim", "dimension", "first", "second", "first − second", "95%", "says")
-    return markdown(headings, rows())
-
-
 def wordings(folder: Path) -> str:
     """Every control of the example in eight wordings."""
 
@@ -327,12 +277,12 @@ def strategies(folder: Path) -> str:
 
 def commands(folder: Path) -> str:
     """The commands that asked, as each manifest has them."""
-    return "\n".join(["```", *(Manifest.read(run).command for run in runs_in(folder)), "```"])
+    return "\n".join(["```", *(Manifest.read(run, check=False).command for run in runs_in(folder)), "```"])
 
 
 def named(dimension: str) -> str:
     """Name a dimension as text."""
-    return dimension.replace("_", " ")
+    return dimension.replace("race_ethnicity", "race/ethnicity")
 
 
 TABLES: dict[str, Callable[[Path], str]] = {
@@ -341,8 +291,6 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "gap": gap,
     "disparity": disparity,
     "words": words,
-    "changes": changes,
-    "claims": claims,
     "wordings": wordings,
     "strategies": strategies,
     "commands": commands,

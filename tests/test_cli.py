@@ -136,7 +136,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ("report a-run statistics.fit=lm", "statistics.fit: must be mixed or ols (given: 'lm')"),
         (
             "report a-run ratings=a-file",
-            "ratings=a-file is for ratings=FILE, answers=FILE or several run folders, but one run folder "
+            "ratings=a-file is for ratings=FILE, replies=FILE, answers=FILE or several run folders, but one run folder "
             "is given, a-run; ",
         ),
         ("report ratings=a-file answers=b", "ratings= and answers= cannot be given together; keep one"),

@@ -420,7 +420,7 @@ def test_what_holds_no_ratings_is_refused(tmp_path, make_run, capsys):
     assert "is not a run folder" in capsys.readouterr().err
     run = make_run(two_terms(n=10), task={"kind": "reply"})
     assert gate(run, "margin=2") == 2
-    assert "gate needs a run of ratings" in capsys.readouterr().err
+    assert "name a measure with two ends, measure=NAME; it has none" in capsys.readouterr().err
 
 
 # --- What it writes ---------------------------------------------------------------------------------------------------

@@ -226,8 +226,8 @@ def _report(words: Sequence[str]) -> int:
         first = next(word for word in words if word.partition("=")[0] in own)
         raise ConfigError(
             (
-                f"{first} is for ratings=FILE, replies=FILE, answers=FILE or several run folders, but one is given, "
-                f"{shlex.quote(given.places[0])}; leave out one of them"
+                f"{first} is for ratings=FILE, replies=FILE, answers=FILE or several run folders, but one run folder "
+                f"is given, {shlex.quote(given.places[0])}; leave out one of them"
             )
             if len(given.places) == 1
             else (

@@ -441,8 +441,11 @@ def _on_scale_of(manifest: Manifest, path: Path, measure: str) -> Manifest:
         if each["low"] is not None and each["high"] is not None
     }  # fmt: skip
     if measure not in ends:
+        there = f"it has {listed(list(ends)) or 'none'}"
         raise ConfigError(
-            f"measure={measure}: {path} has no such measure with two ends; it has {listed(list(ends)) or 'none'}"
+            f"measure={measure}: {path} has no such measure with two ends; {there}"
+            if measure
+            else f"{path} is a run of task={manifest.task.kind}; name a measure with two ends, measure=NAME; {there}"
         )
     low, high = ends[measure]
     return manifest.having(scale={"low": low, "high": high})
