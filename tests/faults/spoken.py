@@ -367,8 +367,10 @@ def _servers(folder: Path) -> Tried:
             case "generate":
                 return tokens.generate([[1, 2]], max_tokens=5)
             case "probabilities" | "listed":
-                engine = tokens if case.which == "probabilities" else LlamaCppServerEngine(chat, card, {})
-                found = engine.probabilities([[1], [2]], [3, 4])
+                if case.which == "probabilities":
+                    found = tokens.probabilities([[1], [2]], [3, 4])
+                else:
+                    found = LlamaCppServerEngine(chat, card, {}).probabilities([[1], [2]], [3, 4], [0, 1])
                 if not np.isfinite(found).all() or (found < 0).any() or (found.sum(axis=1) > 1.011).any():
                     raise WrongValueError(f"probabilities {found.tolist()}")
                 return found

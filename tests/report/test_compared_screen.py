@@ -317,7 +317,7 @@ def test_of_many_dimensions_those_with_a_difference_are_shown() -> None:
     screen = screen_of(runs)
     found = re.findall(r" (d\d|all dimensions) (?=The gap between groups is higher|a and b are)", screen)
     assert found == ["d1", "d2", "d4", "d5"]
-    assert "Shown: 4 of 7 findings, chosen by how many differences were found. The others are further" in screen
+    assert "Shown: 4 of 7 findings, chosen by how many differences were found. The others are below" in screen
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ def test_the_terminal_says_the_same_words_with_the_number_and_the_next_step() ->
     lines = in_lines(rendered(gets_less(), code="manipulation")[0].summary)
     assert lines["answer"] == f"identity: No verdict: {REASONS['manipulation']}."  # of both questions, without a number
     assert lines["how sure"].endswith(" Read with care: failed check of the ratings.")
-    assert lines["next"].startswith("Change the prompt (prompt=)")
+    assert lines["next"].startswith("Collect the ratings with another prompt")
     assert lines["careful"].startswith(f"This does not show {NOT_FOLLOWED}")
 
 

@@ -1087,7 +1087,7 @@ def test_elicitation_is_explained_in_words() -> None:
     assert "one intensity on the scale" not in study
     outside = text_of(manifest=MANIFEST | {"elicitation": {"method": "outside"}})
     assert "Elicitationanother tool, 0–100" in outside
-    assert "on the same two files with the versions and the seed of the manifest" in outside
+    assert "on the same files with the versions and the seed of the manifest" in outside
     assert "ratings by another tool, analysed on 2026-11-21" in outside
     assert "model's files" not in outside
     other = MANIFEST | {"elicitation": {"method": "own {weird}"}}

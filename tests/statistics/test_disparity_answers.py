@@ -340,7 +340,8 @@ def test_what_one_cue_alone_shows_is_said_of_that_cue(by_label, by_name, code, l
     told = Repetition({"religion": terms_of(ratings)}, cues={"religion": cues})
     table = disparities(ratings, repetition=told, settings=at(10.0))
     rows = headlines(table, "no_persona")
-    assert (rows.loc["A", "code"], limits_in(rows.loc["A"])[:1]) == (code, [limit] if limit else [])
+    limits = [each for each in limits_in(rows.loc["A"]) if each != "margin_open"]
+    assert (rows.loc["A", "code"], limits[:1]) == (code, [limit] if limit else [])
     assert "cue_differs" not in "; ".join(rows.drop("A")["limits"])
     assert ("one of the cues" in sentence(table).words) == bool(limit)
 
