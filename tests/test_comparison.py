@@ -259,11 +259,13 @@ def test_what_differs_beside_the_choices_is_said(audit, drawn, two, tmp_path, ca
         ),
         (
             "A B ratings=a-file",
-            "report needs run folders, ratings=FILE, replies=FILE or answers=FILE, and only one of these; got A B ratings=a-file",
+            "report needs run folders, ratings=FILE, replies=FILE or answers=FILE, and only one of these; got A B "
+            "ratings=a-file",
         ),
         (
             "A run_dir=new",
-            "run_dir=new is for ratings=FILE, replies=FILE, answers=FILE or several run folders, but one run folder is given, A; ",
+            "run_dir=new is for ratings=FILE, replies=FILE, answers=FILE or several run folders, but one run folder is "
+            "given, A; ",
         ),
     ],
 )

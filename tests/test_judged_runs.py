@@ -111,8 +111,9 @@ def test_what_a_judge_scored_outlasts_a_command_without_it_and_one_that_can_not_
     assert set(table(run, "measures").query("status == 'absent'")["measure"]) == {"judge"}
     assert table(run, "judge_gap") is None
     (run.parent / "broken").mkdir()
-    assert audit("run", *command, "measures.judge.model=broken") == 2
-    assert "broken" in capsys.readouterr().err
+    assert audit("run", *command, "measures.judge.model=broken") == 0  # the replies keep their page
+    assert "judge is not measured: model broken: broken has no config.json" in "".join(capsys.readouterr())
+    assert set(table(run, "measures").query("status == 'absent'")["measure"]) == {"judge"}
     assert scores_of(run) == before
 
     def opened(*_, **__):

@@ -87,7 +87,22 @@ def test_shorter_replies_are_found_and_said_to_be_observational(audit, capsys):
     assert muslim["n_narratives"] == 240
     assert "Observational: lower for <bdi>Muslim</bdi>" in first_screen()
     assert "Observational: lower for Muslim" in capsys.readouterr().out
-    assert main(["gate", "run", "margin=2"]) == 2  # which reads no replies, so that it accuses nobody
+    for measure in ([], ["measure=sentiment"]):  # nobody chose who writes what, so nobody is accused
+        assert main(["gate", "run", "margin=0.2", *measure]) == 2
+        assert "replies that were read from a file" in capsys.readouterr().err
+
+
+def test_scores_of_a_file_are_of_the_reply_in_that_place(audit, tmp_path):
+    rows = transcripts(n=240)
+    given = pd.DataFrame({"prompt_index": range(len(rows)), "text": rows["reply"], "warmth": range(len(rows))})
+    given.iloc[::-1].to_csv("scores.csv", index=False)
+    rows.to_csv("replies.csv", index=False)
+    assert (
+        main(["report", "replies=replies.csv", "run_dir=run", "measures.names=[]", "measures.scores=scores.csv"]) == 0
+    )
+    scores = pd.concat(map(pd.read_parquet, Path("run/scores/scores").glob("*.parquet")))
+    own = scores.set_index("prompt_index")["value"]
+    assert own.tolist() == own.index.tolist() == list(range(240))
 
 
 def test_colder_replies_are_found_in_their_measure_alone(audit):

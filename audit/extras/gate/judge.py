@@ -435,6 +435,8 @@ def _on_scale_of(manifest: Manifest, path: Path, measure: str) -> Manifest:
     if task.compared_by != "measures":
         needs = "measures are of replies; leave out measure=" if measure else "gate needs ratings or replies"
         raise ConfigError(f"{path} is a run of task={manifest.task.kind}; {needs}")
+    if manifest.outside.replies:
+        raise ConfigError(f"{path} is of replies that were read from a file; gate judges only what a run asked for")
     ends = {
         each["name"]: (each["low"], each["high"])
         for taken in manifest.scorers.values() for each in taken.measures

@@ -21,10 +21,10 @@ class Reply:
     narrative: str = ""  # as the model was shown it
     narrative_id: str = ""  # unique within the narrative's source
     emotion: str = ""  # the narrative's own, as its source names it
-    prompt_index: int = -1  # its place in the run, if it is of one
     dimension: str = ""
     perceiver: str = ""
     experiencer: str = ""
+    prompt_index: int = -1  # its place in the run, if it is of one
 
 
 @dataclass(frozen=True, slots=True)

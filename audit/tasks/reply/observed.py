@@ -70,7 +70,7 @@ def scoring_of(found: Transcripts, config: AuditConfig) -> Scoring:
         row = rows[place]
         return Reply(
             text, row["message"], row["narrative_id"], row["emotion"], row["dimension"], row["perceiver"],
-            row["experiencer"],
+            row["experiencer"], place,
         )  # fmt: skip
 
     return Scoring(
