@@ -51,11 +51,12 @@ def _resolve(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def _copy_reports(app: Sphinx, error: Exception | None) -> None:
-    """Put the example reports into the site, under their paths in the repository."""
+    """Put the committed reports into the site, under their paths in the repository."""
     if error is not None or app.builder.format != "html":
         return
     root = Path(app.srcdir).parent
-    for page in sorted((root / _REPORTS).glob("example*/**/*.html")):
+    reports = root / _REPORTS
+    for page in sorted([*reports.glob("example*/**/*.html"), *reports.glob("published/**/*.html")]):
         copy = Path(app.outdir) / page.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(page, copy)
