@@ -137,12 +137,10 @@ def gap(folder: Path) -> str:
 
     def rows() -> Iterator[Iterable[object]]:
         for run in runs_in(folder):
+            placebo = table(run, "controls").query("control == 'placebo' and scope == 'narratives'")
+            placebo = placebo.set_index("dimension")["delta"]
             for each in table(run, "verdicts").itertuples():
-                controls = table(run, "controls").query(
-                    "dimension == @dimension and control == 'placebo' and scope == 'narratives'",
-                    local_dict={"dimension": each.dimension},
-                )
-                invented = controls["delta"].iloc[0] if len(controls) else float("nan")
+                invented = placebo.get(each.dimension, float("nan"))
                 yield (
                     model_of(run),
                     variant_of(run),

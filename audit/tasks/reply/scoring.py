@@ -33,6 +33,7 @@ from audit.tasks.measures.base import Counting, Marking, Reply, Scorer, Wanted, 
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, wanted_scorers
 from audit.tasks.measures.classified import wanted_classifiers
 from audit.tasks.measures.epitome import MECHANISMS
+from audit.tasks.reply.given_scores import NAME as GIVEN
 from audit.tasks.reply.given_scores import wanted_scores
 from stimuli.files import read_file
 from stimuli.identities import Dimension
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 _SCORER: Final = "scores/{}/scorer.json"
 """Describes a scorer, beside its scores."""
-_OF_REPLIES_ALONE: Final = (JUDGE, "scores")
+_OF_REPLIES_ALONE: Final = (JUDGE, GIVEN)
 """Scorers that say nothing of the messages before the replies."""
 _TOLD: Final = "the strategy or the prompt tells the model the emotion, so naming it shows no understanding"
 
