@@ -121,10 +121,15 @@ def csv(frame, path):
     frame.to_csv(path, index=False)
 
 
+def workbook(frame, path):
+    pytest.importorskip("openpyxl", reason="openpyxl, which writes the workbooks, is not installed")
+    frame.to_excel(path, index=False)
+
+
 FORMS = {
     "a.csv": csv,
     "a.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
-    "a.xlsx": lambda frame, path: frame.to_excel(path, index=False),
+    "a.xlsx": workbook,
     "a.parquet": lambda frame, path: frame.to_parquet(path, index=False),
     "a.jsonl": partial(pd.DataFrame.to_json, orient="records", lines=True),
 }

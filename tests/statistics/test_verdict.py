@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cubes import cube_of, mask_of
+from runs import read_exactly
 from scipy import stats
 
 from audit.errors import NotEstimableError
@@ -344,7 +345,7 @@ def test_a_verdict_comes_back_from_its_row_as_it_was(tmp_path):
     ]  # fmt: skip
     path = tmp_path / "verdicts.csv"
     pd.DataFrame([each.row() for each in found]).to_csv(path, index=False, float_format="%.17g")
-    rows = pd.read_csv(path).to_dict("records")
+    rows = read_exactly(path).to_dict("records")
     assert [repr(Verdict.of_row(row)) for row in rows] == [repr(each) for each in found]
     assert [repr(Verdict.of_row(each.row())) for each in found] == [repr(each) for each in found]
 
