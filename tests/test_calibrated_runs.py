@@ -12,7 +12,7 @@ import pytest
 from audit.asking.elicitation.ends import EndSample
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.ratings import END_SHARES
+from audit.tables.ratings import END_SHARES, MANIPULATED
 
 CALIBRATED = ("elicitation.max_pruned_points=0.5",)  # ends are calibrated by default
 EXACT = (*CALIBRATED, "elicitation.ends=exact")
@@ -86,6 +86,10 @@ def test_a_calibrated_run_asks_less_keeps_its_sample_and_says_so(tiny_model, aud
     assert found["pruned_points"].max() <= 0.5 + sample.systematic / 2
     off = found["pruned_points"] + found["ends_points"] + 0.05
     assert (np.abs(found["intensity"] - exact["intensity"]) <= off).mean() > 0.95
+    without, asked = (
+        RunFolder(each).table(MANIPULATED).frame()["intensity"].to_numpy() for each in (run, tmp_path / "exact")
+    )
+    assert 0 < np.abs(without - asked).max() <= off.max()  # prompts without identities take the same ends
     assert exact["ends_points"].isna().all()
     assert "a random sample of 4 prompts" in (run / "report.html").read_text()
     assert "sample of 4 prompts" not in (tmp_path / "exact" / "report.html").read_text()

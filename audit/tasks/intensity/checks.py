@@ -153,7 +153,7 @@ def check_manipulation(session: Session, manifest: Manifest) -> Manifest:
     order = {key: place for place, key in enumerate(dict.fromkeys([*map(_key, wanted), *kept]))}
     missing = [each for each in wanted if _key(each) not in kept]
     parts = [missing[start : start + manifest.shard_size] for start in range(0, len(missing), manifest.shard_size)]
-    elicitation = elicitation_of(config, scale, config.elicitation_method)
+    elicitation = elicitation_of(config, scale, config.elicitation_method, ends_of(folder, manifest))
     with Progress(len(order), there=len(kept), name="asking without identities") as progress:
 
         def ask(asked: Sequence[Manipulated]) -> Course[None]:
