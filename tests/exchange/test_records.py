@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import as_stored, of_before
+from runs import as_stored, of_before, read_exactly
 
 from audit.cli.main import main
 from audit.extras.exchange.every_eval_ever import SCHEMA
@@ -53,7 +53,7 @@ def decides(run, **values):
     """Have the run's verdict say something else: first of all that it is undecided, of a gap smaller than 0.4."""
     path = run / "tables" / "verdicts.csv"
     said = {"code": "undecided", "reasons": "holds_zero", "limits": "", "supported_margin": 0.4} | values
-    pd.read_csv(path).assign(**said).to_csv(path, index=False)
+    read_exactly(path).assign(**said).to_csv(path, index=False)
     as_stored(run)
 
 

@@ -66,7 +66,7 @@ def test_every_next_step_of_a_verdict_has_words() -> None:
 
 def test_everything_that_can_limit_the_answer_on_a_group_has_words() -> None:
     """The codes are those of `docs/statistics.md`, in the table of limits, and what allows no verdict."""
-    text = (PACKAGE.parent / "docs" / "statistics.md").read_text("utf-8").partition("## Disparity")[2]
+    text = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text("utf-8").partition("## Disparity")[2]
     table = text.partition("| code | what it says |")[2].partition("\n\n")[0]
     listed = re.findall(r"`(\w+)`(?=[^|]*\|[^|]*\|$)", table, re.MULTILINE)
     assert len(listed) > 12

@@ -150,8 +150,10 @@ class RayPool(WorkerPool):
         ray.shutdown()
 
 
-def check_installed() -> Any:
-    """Import Ray; raises WorkerError if it is not installed."""
+def check_installed(engine: EngineConfig) -> Any:
+    """Import Ray; raises WorkerError if it is not installed, or the model is on a server, which needs none."""
+    if engine.name == "openai":
+        raise WorkerError("engine=ray runs models on the cluster's machines; for a server, use engine=openai")
     try:
         import ray
     except ImportError as error:
@@ -162,11 +164,9 @@ def check_installed() -> Any:
 def connect(engine: EngineConfig) -> Any:
     """Connect Ray to the configured cluster, or start one on this machine."""
     assert engine.ray is not None
-    if engine.name == "openai":
-        raise WorkerError("engine=ray runs models on the cluster's machines; for a server, use engine=openai")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns that its default will change
-    ray = check_installed()
+    ray = check_installed(engine)
     address = engine.ray.address
     here = {} if address is not None or "RAY_ADDRESS" in os.environ else _of_this_machine()
     try:

@@ -28,7 +28,7 @@ def check_installed(config: AuditConfig) -> None:
     if engine.ray is not None:
         from audit.asking.workers import cluster
 
-        cluster.check_installed()
+        cluster.check_installed(engine)
     elif choose_engine_for(model, engine, writes=True).name != "openai" and model.path.startswith("embedded:"):
         packaged_file(model.path)
     examples, knowledge = config.strategy.examples, config.strategy.knowledge

@@ -218,7 +218,7 @@ def _choice(config: AuditConfig, *, writes: bool) -> tuple[list[str], str, str]:
         if config.engine.ray is not None:
             from audit.asking.workers.cluster import check_installed
 
-            check_installed()
+            check_installed(config.engine)
         elif config.engine.replicas != 1:
             n = len(shares(config.engine, chosen))
             lines.append(f"- engine.replicas={config.engine.replicas}: {plural(n, 'worker')}")
