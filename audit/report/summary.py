@@ -72,6 +72,7 @@ class Summary:
     axis: Axis | None = None  # of the picture; None if there is nothing to draw
     unit: str = "Points of the scale."  # of the picture
     step: Step = NO_STEP  # what to do next; empty if unknown
+    commands: tuple[str, ...] = ()  # that do it, of a page of several runs
 
     @property
     def left_out(self) -> str:

@@ -60,7 +60,7 @@ _NOTHING: Final = Markup("")
 _OPEN: Final = frozenset({"absent", "undecided"})
 _FOUND: Final = ("gap", "within")
 _RULED_OUT: Final = ("none", "average")
-_ELSEWHERE: Final = {
+ELSEWHERE: Final = {
     "controls": "Use two terms per group that share no word, with their stems (a column stem in groups=FILE), or ask "
     "about invented groups, too.",
     "other_elicitation": "Collect the ratings in another way.",
@@ -401,7 +401,7 @@ def _next(told: Sequence[FirstScreenGap], *, elsewhere: bool) -> Step:
         clear = any(steps) or any(each.less is not None and each.less.kind != "absent" for each in single)
         return Step.of("nothing") if clear else NO_STEP
     step = max(still_open, key=still_open.count)
-    return Step(_ELSEWHERE[step.code]) if elsewhere and step.code in _ELSEWHERE else step
+    return Step(ELSEWHERE[step.code]) if elsewhere and step.code in ELSEWHERE else step
 
 
 def _variation(told: Sequence[FirstScreenGap]) -> Markup:
