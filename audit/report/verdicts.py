@@ -36,7 +36,7 @@ REASONS: Final = {
     "not_converged": "a fit did not converge",
     "missing": "missing ratings could change the answer",
     "bounded": "ratings are known only within bounds, and that could change the answer",
-    "controls_disagree": "among pairs with identical words, these groups are not distinguishable from invented ones",
+    "controls_disagree": "in identical words, not distinguishable from invented groups",
     "gap_in_same_words": "among pairs with identical words, the gap exceeds that of invented groups",
     "by_control_alone": "the gap appears only after subtracting the gap of invented groups",
     "not_corrected": "no gap remains after correction for all gaps of the run",

@@ -23,16 +23,14 @@ from audit.report.sentences import LIMITS
 from audit.report.summary import (
     CHANGED,
     LESS,
-    NO_GAP,
-    NO_GAP_NONE_LESS,
     NO_GROUPS,
-    NONE_LESS,
     NOT_THE_GROUPS,
     OBSERVATIONAL,
     SIDE,
     WORDS_DIFFER,
     ShortAnswer,
     Summary,
+    not_from_absence,
     summary,
 )
 from audit.report.verdicts import NOT_TOLD_APART, Step, next_step, preventing_codes, reason_in_words, worded
@@ -264,7 +262,8 @@ def _not_concluded(
     no_gap = any(verdict.kind in ("undecided", "absent") for verdict in verdicts) and whose
     none_less = any(not each.found and (each.answers or not whose) for each in disparities)
     if no_gap or none_less:
-        yield NO_GAP_NONE_LESS if no_gap and none_less else NO_GAP if no_gap else NONE_LESS
+        found = any(verdict.found for verdict in verdicts), any(each.found for each in disparities)
+        yield not_from_absence(no_gap=no_gap, none_less=none_less, gap=found[0], less=found[1])
     if not no_gap and any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
         yield "that measures without a gap found have none"
     if not none_less and any(len(each.found) < each.n_tested for each in disparities):
