@@ -185,7 +185,11 @@ def summary_of_replies(
     return summary(
         asked,
         sorted(findings, key=lambda each: each.kind != "gap"),
-        [("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
+        [
+            ("How big", _size(written, words)),
+            ("How it varies", _ways(verdicts)),
+            ("How sure", _sure(written, whose=whose)),
+        ],
         not_concluded=list(_not_concluded(written, words=words, limits=limits, whose=whose)),
         limits=limits,
         source=source_of(view),
@@ -235,6 +239,32 @@ def _size(written: Sequence[Replied], words: TaskWords) -> Markup:
         show(row, "delta_sd", lambda value: unsigned(abs(value))),
         words.texts,
     )
+
+
+def _sure(written: Sequence[Replied], *, whose: bool) -> Markup:
+    """Say how large a gap, and a difference between groups, the intervals allow where none is found."""
+    asked: list[tuple[str, list[tuple[PlacedRow, str]]]] = [
+        ("a gap where none is found", [
+            (row, each.name_of(row)) for each in written for row in each.own.rows("verdicts")
+            if whose and row["code"] == "undecided"
+        ]),
+        ("a difference between groups", [
+            (row, answer.title) for each in written for answer in each.disparity.answers if not answer.said.found
+            for row in answer.groups if row["code"] not in ("no_verdict", "no_estimate")
+        ]),
+    ]  # fmt: skip
+    said = []
+    for what, rows in asked:
+        ends = [(abs(row.number(end)), row, end, name) for row, name in rows for end in ("sd_ci_low", "sd_ci_high")]
+        known = [each for each in ends if math.isfinite(each[0])]
+        if known:
+            _, row, end, name = max(known, key=lambda each: each[0])
+            size = show(row, end, lambda value: unsigned(abs(value)))
+            said.append(Markup("{} may be as large as {} standard deviations ({})").format(what, size, name))
+    if not said:
+        return Markup("")
+    level = written[0].own.level
+    return Markup("{}; by the {} interval of each measure.").format(Markup(", ").join(said), level)
 
 
 def _ways(verdicts: Sequence[CombinedVerdict]) -> Markup:
