@@ -79,9 +79,7 @@ def test_the_option_that_is_told_reads_the_ratings_and_the_groups(audit, capsys,
     )
     asked = ("report", f"ratings={files[0]}", f"groups={files[1]}", "low=0", "high=100", "run_dir=run")
     assert audit(*asked) == 2
-    first = told(capsys.readouterr().err)
-    assert audit(*asked, *first) == 2  # now the groups
-    more = told(capsys.readouterr().err)
+    more = told(capsys.readouterr().err)  # of both files
     assert audit(*asked, *more) == 0
     wanted = read_outside(*map(Path, ours), low=0, high=100).ratings
     columns = ["perceiver", "experiencer", "narrative_id", "in_group", "intensity"]
@@ -91,6 +89,20 @@ def test_the_option_that_is_told_reads_the_ratings_and_the_groups(audit, capsys,
     assert audit(*asked, *more, "columns=rating:year") == 2  # given twice
     assert audit(*asked, more[0].replace("narrative_id:", "narrative_id:no such ")) == 2
     assert "no such column" in capsys.readouterr().err
+
+
+def test_columns_of_both_files_are_told_at_once_and_other_faults_of_the_second_later(tmp_path):
+    rows = [("a X", "a Y", "n1", 10), ("a Y", "a Y", "n1", 20)]
+    ratings, groups = tmp_path / "r.csv", tmp_path / "g.csv"
+    table(ratings, ("persona", "target", "item", "score"), (0, 1, 2, 3), rows)
+    groups.write_text("label,team\n", "utf-8")  # no rows
+    both = r"r\.csv: no columns .*; groups=.*g\.csv: no columns 'term', 'group'; .*columns=perceiver:persona,.*,term:"
+    with pytest.raises(ConfigError, match=both):
+        read_outside(ratings, groups)
+    groups.write_text("term,group\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"r\.csv: no columns") as caught:
+        read_outside(ratings, groups)
+    assert "g.csv" not in str(caught.value)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Runs in an order through the command line: a family of sizes with a planted trend, and one without."""
 
+import html
 import json
 import math
 import re
@@ -96,6 +97,26 @@ def shown(out, name="series"):
     return {row["member"] if row["kind"] == "disparity" else "": row["code"] for row in found}
 
 
+def headline_of(page):
+    """Return the answer in everyday words."""
+    return re.sub("<[^>]*>", "", html.unescape(re.search(r'<p class="headline">(.*?)</p>', page)[1]))
+
+
+def test_runs_that_leave_a_question_open_are_followed_by_the_commands_that_ask_it_again(audit, tmp_path):
+    asked = "python -m audit run model={} stimuli.situations_per_emotion=1"
+    few = {"emotions": ["joy"], "n_narratives": N, "n_available": 400, "source": "geneva", "sha256": "geneva"}
+    for place, name in enumerate(("a", "b")):
+        write(tmp_path / name, gap=5, name=name, seed=place, command=asked.format(name), stimuli=few)
+    assert audit("report", "a", "b", "run_dir=out") == 0
+    page = html.unescape((tmp_path / "out" / "comparison.html").read_text("utf-8"))
+    more = [asked.format(name).replace("=1", "=all") for name in ("a", "b")]
+    assert "<strong>What next:</strong> Run again with more narratives." in page
+    assert '<pre class="command">{}</pre>'.format("\n".join(more)) in page
+    write(tmp_path / "c", gap=40, name="c", command=asked.format("c"), stimuli=few)
+    assert audit("report", "a", "c", "run_dir=clear") == 0
+    assert "situations_per_emotion=all" not in (tmp_path / "clear" / "comparison.html").read_text("utf-8")
+
+
 def test_a_gap_that_shrinks_with_size_is_found_by_its_slope_for_a_doubling(audit, drawn, tmp_path, capsys):
     runs = family(tmp_path, {"gap": 12}, {"gap": 8}, {"gap": 4})
     assert audit("report", *runs, "series=size", "run_dir=out") == 0
@@ -113,6 +134,10 @@ def test_a_gap_that_shrinks_with_size_is_found_by_its_slope_for_a_doubling(audit
     assert places.tolist() == pytest.approx([math.log2(BILLION) + step for step in (0, 2, 4)])
     page = (out / "comparison.html").read_text("utf-8")
     assert "δ falls, nearer to 0" in page
+    assert headline_of(page) == (
+        "With the number of parameters, the model's own group is rated lower and lower compared with others, "
+        "nearer to 0."
+    )
     assert (out / "figures" / "series-religion.svg").exists()
     tables = {name: table_of(out, name) for name in ("series", "series_changes")}
     placed = [(at.split(":"), value) for at, value in Numbers(page).found]
@@ -133,6 +158,10 @@ def test_a_disparity_that_shrinks_is_found_of_its_group_alone(audit, tmp_path):
     assert rows.loc["Sikh", "limits"] == "bystander"  # it falls against the others by a point for a doubling
     page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
     assert "how <bdi>Muslim</bdi> is rated beside the others (D) rises, nearer to 0, in these words" in page
+    assert headline_of(page) == (
+        "With the number of parameters, Muslim is rated higher and higher compared with others, nearer to 0, in these "
+        "words."
+    )
 
 
 def test_a_family_without_a_trend_shows_none(audit, tmp_path):
@@ -142,6 +171,7 @@ def test_a_family_without_a_trend_shows_none(audit, tmp_path):
     assert not shown(tmp_path / "out", "series_changes")
     page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
     assert "no trend of δ shown; no trend shown of any group's D" in page
+    assert headline_of(page) == "No change with the number of parameters is shown."
     assert "No single step is shown to change a gap." in page
 
 
@@ -167,6 +197,8 @@ def test_a_run_without_a_verdict_takes_no_part(audit, tmp_path):
     rows = table_of(tmp_path / "three", "series")
     assert set(rows["code"]) == {"no_estimate"}
     assert "a trend takes 3 runs with a verdict, and 2 of 3 have one" in set(rows["note"])
+    page = (tmp_path / "three" / "comparison.html").read_text("utf-8")
+    assert headline_of(page).startswith("We cannot tell whether anything changes along the runs")
 
 
 def test_two_models_of_one_size_are_averaged(audit, tmp_path):

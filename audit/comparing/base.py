@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from audit.comparing.series import RunPositions
     from audit.report.manifest import ExampleView
     from audit.report.results import Results
+    from audit.report.verdicts import Step
 
 _PACKAGED: Final = "geneva"
 """Source of the narratives packaged here: their identifiers always stand for the same texts."""
@@ -84,6 +85,8 @@ class ComparisonContent:
         Tables for a paper, by file stem.
     command
         Makes the comparison again.
+    again
+        Returns the commands that do what a step says, for the runs.
     page
         Renders the page, given this content and its tables with the figures.
     facts
@@ -101,6 +104,7 @@ class ComparisonContent:
     command: str
     page: Callable[[ComparisonContent, Results], str]
     draw: Callable[[], Mapping[str, Any]] = dict
+    again: Callable[[Step], Sequence[str]] = lambda step: ()
     example: ExampleView | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -191,9 +195,19 @@ class RunsCompared(ABC, Generic[RunT]):
             command=command,
             page=found.page,
             draw=found.draw,
+            again=self.again,
             example=example_view(next(iter(runs.values())).manifest),
             facts=self.facts,
         )
+
+    def again(self, step: Step) -> Sequence[str]:
+        """Return the commands that do what a step says, each once; none if nothing is left to do."""
+        from audit.tasks.outcome import next_command
+
+        if step.code == "nothing":
+            return ()
+        commands = (next_command(step, manifest, folder, sweep=True) for folder, manifest in self.manifests.items())
+        return list(filter(None, dict.fromkeys(commands)))
 
     def tables(self, runs: Mapping[str, RunT], **rows: Iterable[Mapping[str, Any]]) -> dict[str, pd.DataFrame]:
         """Make all tables: the runs, their verdicts and controls, and of further rows; others are empty."""

@@ -13,11 +13,13 @@ from audit.comparing.pair_answers import (
     COMPARABLE,
     FOUND,
     NONE,
+    SIDES,
     PairAnswer,
     delta_answer,
     group_answer,
+    headline,
     measure_answer,
-    next_steps,
+    next_step,
     strategy_answer,
 )
 from audit.report.disparities import DISPARITY_IN_SHORT
@@ -52,10 +54,10 @@ MEANING_OF_CHANGES: Final = Markup(
 _RUNS_NAMED: Final = 8
 
 
-def summary_of_runs(results: Results, *, along: Sequence[ShortAnswer] = ()) -> Summary:
+def summary_of_runs(results: Results, *, along: Sequence[ShortAnswer] = (), along_plainly: str = "") -> Summary:
     """Write the first screen of a comparison of ratings: how the runs differ in each dimension, by stored codes.
 
-    ``along`` is what changes along a series of runs; it stands first.
+    ``along`` is what changes along a series of runs, ``along_plainly`` the same in a sentence; it stands first.
     """
     runs, gaps, strategies = (results.rows(name) for name in ("runs", "gap", "strategies"))
     names = strategy_names(strategies)
@@ -91,7 +93,8 @@ def summary_of_runs(results: Results, *, along: Sequence[ShortAnswer] = ()) -> S
         ],
         source=sources_of(runs),
         chosen_by=f"{'trends first, then ' if along else ''}how many differences were found",
-        step=next_steps(answers),
+        step=next_step(answers),
+        headline=along_plainly or headline(answers),
         meaning=MEANING_OF_CHANGES if any(row["dimension"] not in alone for row in gaps) else DISPARITY_IN_SHORT + ".",
     )  # fmt: skip
 
@@ -100,7 +103,7 @@ def _of_pairs(rows: Sequence[PlacedRow], dimension: str, tail: str, confidence: 
     if rows:
         return delta_answer(rows, dimension=dimension, tail=tail, confidence=confidence)
     none = ShortAnswer(dimension_title(dimension), "No two runs have a gap", kind="absent", tail=tail, question="side")
-    return PairAnswer(none, COMPARABLE)
+    return PairAnswer(none, COMPARABLE, SIDES, why="no two have a gap of this dimension")
 
 
 def _left_open(changes: Sequence[PlacedRow]) -> Iterator[str]:
@@ -215,5 +218,6 @@ def summary_of_changes(results: Results, titles: Mapping[str, str], *, words: Ta
         not_concluded=[*_left_open([*changes, *of_groups]), words.no_better, OF_GROUPS_AND_MODELS],
         source=sources_of(runs),
         chosen_by="how many changes were found",
-        step=next_steps(answers),
+        step=next_step(answers),
+        headline=headline(answers),
     )

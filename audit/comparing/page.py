@@ -7,6 +7,7 @@ number to its place in ``tables/``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -155,6 +156,7 @@ def compared_answer(
     ]
     if len(short) == 1 and short[0].head in MAIN:  # the runs' labels are just that
         short = []
+    summary = replace(summary, commands=tuple(content.again(summary.step)))
     told = statistics_table(runs, ShownColumn("run", lambda row: named(row["run"])), *short[:_SHORT_COLUMNS], *columns)
     return page_section(
         "answer", "Answer", question, prose("macros", "summarise", summary, none), *left_out, *drawn,

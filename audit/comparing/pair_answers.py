@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from markupsafe import Markup
 
-from audit.report.disparities import because, step_for
+from audit.report.disparities import because, limit_in_words, step_for
 from audit.report.numbers import PlacedRow, rounded, show, unbroken
 from audit.report.summary import LESS, REFUSED_MORE, ShortAnswer
-from audit.report.verdicts import NO_STEP, STEPS, Step, reason_in_words
+from audit.report.verdicts import CLAIMED_PLAINLY, NO_STEP, Step, reason_in_words
 from audit.tables.disparity import REFUSALS
 from audit.tables.formatting import (
     bare_p,
@@ -25,6 +26,7 @@ from audit.tables.formatting import (
     plural,
     points,
 )
+from audit.tables.shared import OVERALL
 
 FOUND: Final = ("lower", "higher")
 NONE: Final = ("no_verdict", "no_estimate")
@@ -36,8 +38,13 @@ CLAIMS: Final = {
 }
 """What a change of δ is of, after "the gap"."""
 COMPARABLE: Final = Step("Compare runs that asked about the same narratives and identities.")
+SIDES: Final = "how the model takes sides"
+_LESS: Final = "who gets less"
+_REFUSED: Final = "whom they refuse more"
+_WRITTEN: Final = "what the model writes to its own group"
+"""What runs may differ in, in everyday words."""
+_CLAIMED: Final = CLAIMED_PLAINLY | {"words": ", in these words"}
 _NAMED: Final = 3
-_STEPS: Final = 2  # next steps on the first screen
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,47 @@ class PairAnswer:
 
     short: ShortAnswer
     step: Step = NO_STEP
+    differ_in: str = ""  # what the runs may differ in, in everyday words
+    found: str = ""  # the difference in everyday words; empty if none is shown
+    why: str = ""  # why that is open; empty if a difference is found, or not shown
+
+
+def headline(answers: Sequence[PairAnswer]) -> Markup:
+    """Answer in everyday words whether the runs differ, what was found first."""
+    answers = [each for each in answers if each.short.title != dimension_title(OVERALL)]
+    n_dimensions = len({each.short.title for each in answers})
+    said, left = [], []
+    for differ_in in dict.fromkeys(each.differ_in for each in answers):
+        own = [each for each in answers if each.differ_in == differ_in]
+        if found := [each for each in own if each.found]:
+            where = Markup("<bdi>{}</bdi>: ").format(found[0].short.title) if n_dimensions > 1 else Markup("")
+            said.append(where + found[0].found)
+            if rest := len(found) - 1:
+                said.append(Markup(f"Runs differ in {differ_in} in {plural(rest, 'other dimension')}, too, see below."))
+        else:
+            left.append(own)
+    # Beside a difference in one of several dimensions, that another question has no answer is told below.
+    return Markup(" ").join([*said, *(() if said and n_dimensions > 1 else _none_found(left, n_dimensions))])
+
+
+def _none_found(questions: Sequence[Sequence[PairAnswer]], n_dimensions: int) -> Iterator[Markup]:
+    """Yield what is said of questions for which no difference is found, those with the same reason together."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for own in questions:
+        kinds, whys = {each.short.kind for each in own}, list(dict.fromkeys(each.why for each in own))
+        # That a run could not be judged is told only if none could: else it was looked for.
+        kind = kinds.pop() if len(kinds) == 1 else "undecided"
+        why = whys[0] if kind == "absent" or len(whys) == 1 else ""
+        alike.setdefault((kind, why), []).append(own[0].differ_in)
+    for (kind, why), names in alike.items():
+        differ_in = " or in ".join(names)
+        where = f", in any of {n_dimensions} dimensions" if n_dimensions > 1 and kind != "absent" else ""
+        if kind == "absent":
+            yield Markup("We cannot tell whether these runs differ in {}: {}.").format(differ_in, why)
+        elif why:
+            yield Markup("We cannot tell yet whether these runs differ in {}{}: {}.").format(differ_in, where, why)
+        else:
+            yield Markup("No difference between these runs is shown in {}{}.").format(differ_in, where)
 
 
 def largest_first(rows: Sequence[PlacedRow], table: PairTable) -> list[PlacedRow]:
@@ -105,9 +153,12 @@ def delta_answer(
             CLAIMS[str(row["claim"])], row["code"], *_runs(row, DELTAS), _nearer(row, DELTAS)
         )
 
+    def plain(row: PlacedRow) -> Markup:
+        return _plain_change(row, DELTAS, Markup("in <bdi>{}</bdi> than in <bdi>{}</bdi>").format(*_runs(row, DELTAS)))
+
     return _answer(
-        rows, DELTAS, title=title, tail=tail, question="side", told=told, what="their gap", confidence=confidence,
-        why=_reasons, weight=weight,
+        rows, DELTAS, title=title, tail=tail, question="side", told=told, plain=plain, what="their gap",
+        differ_in=SIDES, confidence=confidence, why=_reasons, weight=weight,
     )  # fmt: skip
 
 
@@ -130,8 +181,8 @@ def group_answer(
 
     return _answer(
         rows, GROUPS, title=dimension_title(dimension), tail=REFUSED_MORE if refused else LESS,
-        question="refused" if refused else "less", told=told,
-        what="whom they refuse more" if refused else "who gets less", confidence=confidence,
+        question="refused" if refused else "less", told=told, plain=told,
+        what=_REFUSED if refused else _LESS, differ_in=_REFUSED if refused else _LESS, confidence=confidence,
         why=because, weight=0.0,
     )  # fmt: skip
 
@@ -142,8 +193,8 @@ def measure_answer(
     """Say of one dimension in which measures of texts δ differs from the reference run's."""
     table, title = MEASURE_CHANGES, dimension_title(dimension)
     made = partial(ShortAnswer, title, tail=tail, question="side")
-    found, step = largest_first(rows, table), _step(rows, "side")
-    found.sort(key=lambda row: row.number("p"))
+    found = sorted(largest_first(rows, table), key=lambda row: row.number("p"))
+    answered = partial(PairAnswer, step=_step(rows, "side"), differ_in=_WRITTEN)
     tested = [row for row in rows if row["code"] not in NONE]
     if len(found) == 1:
         [row] = found
@@ -151,9 +202,11 @@ def measure_answer(
             CLAIMS[str(row["claim"])], titles[str(row["outcome"])], row["code"], *_runs(row, table), _nearer(row, table)
         )
         spread = Markup("{}; of {}").format(how_sure(row, table, confidence=confidence), plural(len(tested), "test"))
-        return PairAnswer(
+        return answered(
             made(words, number=by_how_much(row, table), unit=f" {row['unit']}", spread=spread, kind="gap", weight=1.0),
-            step,
+            found=Markup(
+                "{} for the model's own group, compared with others, is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>{}."
+            ).format(titles[str(row["outcome"])], row["code"], *_runs(row, table), CLAIMED_PLAINLY[str(row["claim"])]),
         )
     if found:
         several = len({_runs(row, table) for row in rows}) > 1
@@ -172,25 +225,30 @@ def measure_answer(
             else Markup("The gap changes in {} of {} measures")
         )
         words = where.format(count(len(found)), count(len(rows)))
-        return PairAnswer(made(words, spread=Markup("; ").join([*named, *rest]), kind="gap", weight=len(found)), step)
+        short = made(words, spread=Markup("; ").join([*named, *rest]), kind="gap", weight=len(found))
+        return answered(short, found=words + ".")
     if not tested:
-        return PairAnswer(made(_silent(rows, _reasons), kind="absent"), step)
+        return answered(made(_silent(rows, _reasons), kind="absent"), why=_why_silent(rows, _reasons))
     undecided = [row for row in tested if row["code"] == "undecided"]
     spread = Markup("{} tested, of {}").format(plural(len(tested), "change"), count(len(rows)))
     if undecided:
         spread += Markup("; {} undecided: {}").format(count(len(undecided)), _reasons(undecided))
-    return PairAnswer(made("No change of a gap is shown in any measure", spread=spread, kind="undecided"), step)
+    return answered(
+        made("No change of a gap is shown in any measure", spread=spread, kind="undecided"),
+        why=_main_reason(undecided) if len(undecided) == len(tested) else "",
+    )
 
 
 def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail: str, confidence: float) -> PairAnswer:
     """Say of one dimension what each strategy changes, against the run without; ``rows`` have that run, too."""
     table = STRATEGY_CHANGES
     own = [row for row in rows if row["code"]]
-    title, step = dimension_title(str(rows[0]["dimension"])), _step(own, "side")
+    title = dimension_title(str(rows[0]["dimension"]))
     made = partial(ShortAnswer, title, tail=tail, question="side")
+    answered = partial(PairAnswer, step=_step(own, "side"), differ_in=SIDES)
     found = largest_first(own, table)
     if all(row["code"] in NONE for row in own):
-        return PairAnswer(made(_silent(own, _reasons), kind="absent"), step)
+        return answered(made(_silent(own, _reasons), kind="absent"), why=_why_silent(own, _reasons))
 
     def named(code: str) -> Markup:
         labels = [Markup("<bdi>{}</bdi>").format(names[str(row["run"])]) for row in own if row["code"] == code]
@@ -212,17 +270,18 @@ def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail
             CLAIMS[str(row["claim"])], row["code"], names[str(row["run"])], _nearer(row, table)
         )
         spread = Markup("{}; {}").format(how_sure(row, table, confidence=confidence), rest)
-        return PairAnswer(
+        return answered(
             made(words, number=by_how_much(row, table), unit=f" {row['unit']}", spread=spread, kind="gap", weight=1),
-            step,
+            found=_plain_change(row, table, Markup("under <bdi>{}</bdi> than without").format(names[str(row["run"])]))
+            + ".",
         )
     undecided = [row for row in own if row["code"] == "undecided"]
     if undecided and all(row["code"] in ("undecided", *NONE) for row in own):
         words = Markup("Undecided: {}").format(_reasons(undecided))
-        return PairAnswer(made(words, spread=rest, kind="undecided"), step)
+        return answered(made(words, spread=rest, kind="undecided"), why=_main_reason(undecided))
     if not found:
         which = "No strategy is" if len(own) > 1 else Markup("<bdi>{}</bdi> is not").format(names[str(own[0]["run"])])
-        return PairAnswer(made(Markup("{} shown to change the gap").format(which), spread=rest, kind="undecided"), step)
+        return answered(made(Markup("{} shown to change the gap").format(which), spread=rest, kind="undecided"))
     parts = [
         Markup("{} under {}").format(
             code,
@@ -244,7 +303,10 @@ def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail
     words = Markup("The gap{} is {}, in {}").format(
         claims.pop() if len(claims) == 1 else "", Markup(" and ").join(parts), found[0]["unit"]
     )
-    return PairAnswer(made(words, spread=rest, kind="gap", weight=len(found)), step)
+    plain = Markup("{} of {} strategies change {}{}.").format(
+        count(len(found)), count(len(own)), SIDES, _claimed_alike(found)
+    )
+    return answered(made(words, spread=rest, kind="gap", weight=len(found)), found=plain)
 
 
 def _answer(
@@ -255,7 +317,9 @@ def _answer(
     tail: str,
     question: str,
     told: Callable[[PlacedRow], Markup],
+    plain: Callable[[PlacedRow], Markup],  # the same in everyday words
     what: str,
+    differ_in: str,  # the same
     confidence: float,
     why: Callable[[Sequence[PlacedRow]], str],
     weight: float,
@@ -263,29 +327,34 @@ def _answer(
     found = largest_first(rows, table)
     pairs = list(dict.fromkeys(_runs(row, table) for row in rows))
     made = partial(ShortAnswer, title, tail=tail, question=question)
-    step = _step(rows, question)
+    answered = partial(PairAnswer, step=_step(rows, question), differ_in=differ_in)
     if len(found) == 1 or (found and len(pairs) == 1):
         row, *others = found
         more = Markup("; also: {}").format(_few(others, table)) if others else Markup("")
         rest = _rest(rows, pairs, table) if len(pairs) > 1 else Markup("")
-        return PairAnswer(
+        return answered(
             made(
                 told(row) + (rest and Markup("; {}").format(rest)), number=by_how_much(row, table),
                 unit=f" {row['unit']}", spread=how_sure(row, table, confidence=confidence) + more, kind="gap",
                 weight=weight + len(found),
             ),
-            step,
+            found=plain(row) + ".",
         )  # fmt: skip
     if found:
         differing = {_runs(row, table) for row in found}
-        words = Markup("{} of {} pairs of runs differ in {}").format(count(len(differing)), count(len(pairs)), what)
-        return PairAnswer(made(words, spread=_few(found, table), kind="gap", weight=weight + len(found)), step)
+        words = Markup("{} of {} pairs of runs differ in {}").format(count(len(differing)), count(len(pairs)), "{}")
+        return answered(
+            made(words.format(what), spread=_few(found, table), kind="gap", weight=weight + len(found)),
+            found=words.format(differ_in) + _claimed_alike(found) + ".",
+        )
     told_apart = [row for row in rows if row["code"] not in NONE]
     if not told_apart:
-        return PairAnswer(made(_silent(rows, why), kind="absent"), step)
+        return answered(made(_silent(rows, why), kind="absent"), why=_why_silent(rows, why))
     undecided = [row for row in told_apart if row["code"] == "undecided"]
     if len(undecided) == len(told_apart):
-        return PairAnswer(made(Markup("Undecided: {}").format(why(undecided)), kind="undecided"), step)
+        return answered(
+            made(Markup("Undecided: {}").format(why(undecided)), kind="undecided"), why=_main_reason(undecided)
+        )
     which = Markup("<bdi>{}</bdi> and <bdi>{}</bdi> are").format(*pairs[0]) if len(pairs) == 1 else "No two runs are"
     lead = "not " if len(pairs) == 1 else ""
     words = Markup("{} {}shown to differ in {}").format(which, lead, what)
@@ -299,7 +368,7 @@ def _answer(
         spread = Markup("Differences of up to {} {} are possible ({} interval)").format(
             show(far, end, lambda value: size(abs(value))), far["unit"], coverage(confidence)
         )
-    return PairAnswer(made(words, spread=spread, kind="undecided"), step)
+    return answered(made(words, spread=spread, kind="undecided"))
 
 
 def change_in_words(row: PlacedRow) -> str:
@@ -365,18 +434,43 @@ def _rest(rows: Sequence[PlacedRow], pairs: Sequence[tuple[str, str]], table: Pa
     return Markup("; ".join(parts))
 
 
+def _plain_change(row: PlacedRow, table: PairTable, where: Markup) -> Markup:
+    """Tell a change of δ in everyday words; ``where`` names the two runs."""
+    return Markup("Compared with others, people of the model's own group are rated {} {} {} {}{}").format(
+        by_how_much(row, table, signed=False), row["unit"], row["code"], where, CLAIMED_PLAINLY[str(row["claim"])]
+    )
+
+
+def _claimed_alike(rows: Sequence[PlacedRow]) -> str:
+    """Qualify differences that are counted, if one claim holds for all."""
+    claims = {str(row["claim"]) for row in rows}
+    return _CLAIMED.get(claims.pop(), "") if len(claims) == 1 else ""
+
+
 def _silent(rows: Sequence[PlacedRow], why: Callable[[Sequence[PlacedRow]], str]) -> Markup:
-    said = why(rows)
+    start = "No verdict" if any(row["code"] == "no_verdict" for row in rows) else "No answer"
+    return Markup("{}: {}").format(start, _why_silent(rows, why))
+
+
+def _why_silent(rows: Sequence[PlacedRow], why: Callable[[Sequence[PlacedRow]], str]) -> str:
+    """Say why no pair of runs has an answer."""
     if any(row["code"] == "no_verdict" for row in rows):
-        return Markup("No verdict: {}").format(said)
+        return why(rows)
     noted = next((str(row["note"]) for row in rows if row["note"]), "")
-    return Markup("No answer: {}").format(noted or said or "no two runs can be compared")
+    return noted or why(rows) or "no two runs can be compared"
 
 
 def _reasons(rows: Sequence[PlacedRow]) -> str:
     """Say why the answers on δ are open, each reason once; of those that allow no verdict the first."""
     said = list(dict.fromkeys(reason_in_words(code, row) for row in rows for code in codes_of(row)))
     return listed(said[:1] if any(row["code"] == "no_verdict" for row in rows) else said)
+
+
+def _main_reason(rows: Sequence[PlacedRow]) -> str:
+    """Say what limits most of the answers, those on groups too."""
+    counted = Counter(code for row in rows for code in codes_of(row))
+    code = next((code for code, _ in counted.most_common(1)), "")
+    return code and (limit_in_words if "group" in rows[0] else reason_in_words)(code, rows[0])
 
 
 def _step(rows: Sequence[PlacedRow], question: str) -> Step:
@@ -395,9 +489,10 @@ def _step(rows: Sequence[PlacedRow], question: str) -> Step:
     return step_for(limits) or rest.get(worst, COMPARABLE)
 
 
-def next_steps(answers: Sequence[PairAnswer]) -> Step:
-    """Say what to do next, of all answers: nothing, if all are clear."""
-    steps = list(dict.fromkeys(each.step for each in answers))
-    left = [step for step in steps if step and step != STEPS["nothing"]]
-    left = [step for step in left if not any(step in other for other in left if other != step)]
-    return Step(Markup(" ").join(left[:_STEPS] or ([] if "" in steps else steps)))
+def next_step(answers: Sequence[PairAnswer]) -> Step:
+    """Say what to do next: what would decide most of the answers that are open; nothing, if all are clear."""
+    steps = [each.step for each in answers]
+    left = [step for step in steps if step and step.code != "nothing"]
+    if left:
+        return max(left, key=left.count)
+    return Step.of("nothing") if all(steps) else NO_STEP

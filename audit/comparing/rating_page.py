@@ -28,7 +28,7 @@ from audit.comparing.page import (
     render_comparison,
 )
 from audit.comparing.pair_answers import change_in_words
-from audit.comparing.series_page import series_findings, series_section
+from audit.comparing.series_page import series_findings, series_headline, series_section
 from audit.report.disparities import without_reasons
 from audit.report.numbers import PlacedRow, show
 from audit.report.page import prose
@@ -101,13 +101,11 @@ def rating_page(content: ComparisonContent, results: Results, *, unmapped: Seque
     specifications, strategies = results.rows("specifications"), results.rows("strategies")
     narrow = results.rows("gap", scope="narratives")
     less, alone = answers_of(results), without_perceivers(narrow)
+    trends, weight = results.rows("series"), float(len(results.rows("runs")))
     first = summary_of_runs(
         results,
-        along=list(
-            series_findings(
-                results.rows("series"), confidence=results.confidence, weight=float(len(results.rows("runs")))
-            )
-        ),
+        along=list(series_findings(trends, confidence=results.confidence, weight=weight)),
+        along_plainly=series_headline(trends),
     )
     whose = [row for row in specifications if str(row["dimension"]) not in alone]
     whole = bool(whose) or not less  # else δ is of nobody, and the page is about D alone

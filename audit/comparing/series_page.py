@@ -17,6 +17,7 @@ from audit.report.section import Block, Paragraph, Section, section
 from audit.report.summary import ShortAnswer
 from audit.report.table_layout import ShownColumn
 from audit.tables.formatting import bare_p, brief, count, coverage, dimension_title, listed, plural, points
+from stimuli.words import capital
 
 _NAMED: Final = 3
 _FOUND: Final = ("falls", "rises")
@@ -56,6 +57,31 @@ def series_findings(trends: Sequence[PlacedRow], *, confidence: float, weight: f
             tail=f", {_ALONG.get(str(row['per']), 'along the series')}",
             weight=weight + len(found),
         )
+
+
+def series_headline(trends: Sequence[PlacedRow]) -> Markup:
+    """Answer in everyday words what changes along the series; empty without one."""
+    if not trends:
+        return Markup("")
+    along = _ALONG.get(str(trends[0]["per"]), "along the series")
+    found = [row for row in trends if row["code"] in _FOUND]
+    if found:
+        row = max(found, key=lambda each: (not each["member"], abs(each.number("estimate"))))
+        several = len({row["dimension"] for row in trends}) > 1
+        return Markup("{}{}, {} is rated {} compared with others{}{}.{}").format(
+            Markup("<bdi>{}</bdi>: ").format(dimension_title(str(row["dimension"]))) if several else "",
+            along if several else capital(along),
+            Markup("<bdi>{}</bdi>").format(brief(str(row["member"]))) if row["member"] else "the model's own group",
+            {"falls": "lower and lower", "rises": "higher and higher"}[str(row["code"])], _SIZES[str(row["size"])],
+            _in_words(row), f" {plural(len(found) - 1, 'more trend')} shown, see below." if len(found) > 1 else "",
+        )  # fmt: skip
+    estimated = [row for row in trends if row["code"] != "no_estimate"]
+    if any(row["code"] == "not_shown" for row in estimated):
+        return Markup("No change {} is shown.").format(along)
+    why = next(filter(None, map(_why, estimated or trends)), "")
+    return Markup("We cannot tell whether anything changes {}{}.").format(
+        along, Markup(": {}").format(why) if why else ""
+    )
 
 
 def _in_short(rows: Sequence[PlacedRow]) -> Markup:

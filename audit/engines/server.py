@@ -83,18 +83,21 @@ class Key:
         return text.replace(self._secret, "[key]") if self._secret else text
 
     @classmethod
-    def of(cls, variable: str | None) -> Key:
-        """Read the key from an environment variable; None means no key. An unset or malformed one is a ModelError."""
+    def of(cls, variable: str | None, option: str = "model.api_key_env") -> Key:
+        """Read the key from an environment variable; None means no key. An unset or malformed one is a ModelError.
+
+        ``option`` is the one that names the variable.
+        """
         if variable is None:
             return cls("")
         secret = os.environ.get(variable, "").strip()
         if not secret:
             raise ModelError(
-                f"api_key_env={variable}: this environment variable is not set or is empty; export {variable}=... "
-                "first, or use api_key_env=null for a server without keys"
+                f"{option}={variable}: this environment variable is not set or is empty; export {variable}=... "
+                f"first, or use {option}=null for a server without keys"
             )
         if not (secret.isascii() and secret.isprintable()) or " " in secret or len(secret) < 4:
-            raise ModelError(f"api_key_env={variable}: the variable's value cannot be a key; set it again")
+            raise ModelError(f"{option}={variable}: the variable's value cannot be a key; set it again")
         return cls(secret)
 
 

@@ -22,6 +22,9 @@ CHANGED: Final = "that these are the model's own answers (files were changed aft
 NO_GAP: Final = "that there is no gap because none was found"
 NONE_LESS: Final = "that no group gets less because none was found to"
 NO_GAP_NONE_LESS: Final = "that groups are treated alike because nothing was found"
+NO_GAP_ELSEWHERE: Final = "that there is no gap where none was found"
+NONE_LESS_ELSEWHERE: Final = "that no group gets less where none was found to"
+ALIKE_ELSEWHERE: Final = "that groups are treated alike where nothing was found"
 WORDS_DIFFER: Final = "that groups differ, rather than the words for them"
 OBSERVATIONAL: Final = "that the group is why: what people of these groups wrote may differ in other ways"
 NO_GROUPS: Final = "that the model distinguishes real groups (invented groups may show the same gap)"
@@ -72,6 +75,7 @@ class Summary:
     axis: Axis | None = None  # of the picture; None if there is nothing to draw
     unit: str = "Points of the scale."  # of the picture
     step: Step = NO_STEP  # what to do next; empty if unknown
+    commands: tuple[str, ...] = ()  # that do it, of a page of several runs
 
     @property
     def left_out(self) -> str:
@@ -121,6 +125,18 @@ def summary(
     return Summary(
         asked, shown, len(findings), lines_there, source, chosen_by, meaning, headline, tuple(beside), axis, unit, step
     )
+
+
+def not_from_absence(*, no_gap: bool, none_less: bool, gap: bool, less: bool) -> str:
+    """Say what does not follow where no gap was found, or no group that gets less; empty if there is no such place.
+
+    ``gap`` and ``less`` say whether one was found elsewhere on the page: then it is not so that nothing was.
+    """
+    if no_gap and none_less:
+        return ALIKE_ELSEWHERE if gap or less else NO_GAP_NONE_LESS
+    if no_gap:
+        return NO_GAP_ELSEWHERE if gap else NO_GAP
+    return (NONE_LESS_ELSEWHERE if less else NONE_LESS) if none_less else ""
 
 
 def _named(limit: Limit, *, several: bool) -> Markup:

@@ -36,7 +36,7 @@ REASONS: Final = {
     "not_converged": "a fit did not converge",
     "missing": "missing ratings could change the answer",
     "bounded": "ratings are known only within bounds, and that could change the answer",
-    "controls_disagree": "among pairs with identical words, these groups are not distinguishable from invented ones",
+    "controls_disagree": "in identical words, not distinguishable from invented groups",
     "gap_in_same_words": "among pairs with identical words, the gap exceeds that of invented groups",
     "by_control_alone": "the gap appears only after subtracting the gap of invented groups",
     "not_corrected": "no gap remains after correction for all gaps of the run",
@@ -90,6 +90,12 @@ _STEPS_OF_MEASURES: Final = {
 }
 NOT_TOLD_APART: Final = "not distinguishable from invented groups"
 """Said of a gap not shown to exceed that of invented groups: equivalence alone would acquit."""
+CLAIMED_PLAINLY: Final = {
+    "groups": "",
+    "pairs": ", in these words",
+    "uncontrolled": ", which repeated words alone could cause",
+}
+"""What a gap that is found is of, after it is told in everyday words."""
 _NAMED: Final = 2
 KINDS: Final = ("gap", "within", "none", "average", "undecided", "absent")
 """Kinds for colours and counts, in order: a gap; one smaller than the margin; no gap larger than the margin, also in
@@ -183,11 +189,10 @@ def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Ma
         )
     if code == "undecided":
         return Markup("{} is not shown to favour either side when it speaks as one group.").format(start)
-    claim = {"groups": "", "pairs": ", in these words", "uncontrolled": ", which repeated words alone could cause"}
     size = show(row, "delta", lambda value: unsigned(abs(value)))
     side, beyond = "higher" if row.number("direction") > 0 else "lower", row["control"] == "placebo"
     return Markup("{}{} {} than others on average{}{}{}.").format(
-        rates, "" if beyond else Markup(" {} points").format(size), side, claim[str(row["claim"])],
+        rates, "" if beyond else Markup(" {} points").format(size), side, CLAIMED_PLAINLY[str(row["claim"])],
         # What exceeds the gap of invented groups is not the whole difference.
         Markup(", by {} points more than for invented groups").format(size) if beyond else "",
         "; not shown for other wordings" if row["of_these_wordings"] else "",

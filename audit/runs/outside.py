@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from audit.errors import ConfigError, StoreError
+from audit.errors import AuditError, ConfigError, StoreError
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import now, versions
 from audit.tables.formatting import plural
@@ -122,7 +122,11 @@ def read_outside(
             f"low={ends[0]:g} high={ends[1]:g}: low must be below high; give the two ends of the rating scale"
         )
     named = dict(sorted((columns or {}).items()))
-    table = read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing, named, by="narrative_id")
+    try:
+        table = read_table("ratings", ratings, _REQUIRED, _OPTIONAL, missing, named, by="narrative_id")
+    except _HeadingsError as error:
+        error.join(lambda: read_table("groups", groups, _OF_GROUPS[:2], _OF_GROUPS[2:], missing, named))
+        raise
     labels = {
         name: words_of(table, name, absent=default)
         for name, default in {**dict.fromkeys(_REQUIRED[:3], ""), **ABSENT}.items()
@@ -435,6 +439,28 @@ def _in_our_names(name: str, header: Sequence[str], wanted: Sequence[str], named
     return [ours_of.get(each, "" if each in taken else heading) for each, heading in zip(plain, header, strict=True)]
 
 
+class _HeadingsError(ConfigError):
+    """Columns that we need are not called as ours; ``told`` guesses which are which, the file's names by ours."""
+
+    def __init__(self, fault: str, told: Mapping[str, str]) -> None:
+        self.fault, self.told = fault, dict(told)
+        super().__init__()
+
+    def __str__(self) -> str:
+        told = ",".join(f"{ours}:{theirs}" for ours, theirs in self.told.items())
+        return f"{self.fault}; or say which is which: {shlex.quote(f'columns={told}')}"
+
+    def join(self, read: Callable[[], object]) -> None:
+        """Read another table, too, and add what its headings lack: a user maps all columns at once."""
+        try:
+            read()
+        except _HeadingsError as other:
+            self.fault = f"{self.fault}; {other.fault}"
+            self.told |= other.told
+        except AuditError:
+            return  # told once these columns are found
+
+
 def _find_columns(
     name: str, header: Sequence[str], required: Sequence[str], optional: Sequence[str], named: Mapping[str, str]
 ) -> dict[str, int]:
@@ -448,13 +474,11 @@ def _find_columns(
     if absent := [column for column in required if column not in known]:
         ours = ("", *required, *optional)
         others = [heading for heading, column in zip(header, known, strict=True) if column not in ours]
-        if len(known) == 1:
-            hint = "separate the cells by commas, semicolons or tabs"
-        else:
-            told = ",".join(f"{ours}:{theirs}" for ours, theirs in {**named, **guess_columns(absent, others)}.items())
-            hint = f"or say which is which: {shlex.quote(f'columns={told}')}"
         shown = f"column{'s' if len(absent) > 1 else ''} {', '.join(map(repr, absent))}"
-        raise ConfigError(f"{name}: no {shown}; {suggest(absent[0], known)}; {hint}")
+        fault = f"{name}: no {shown}; {suggest(absent[0], known)}"
+        if len(known) == 1:
+            raise ConfigError(f"{fault}; separate the cells by commas, semicolons or tabs")
+        raise _HeadingsError(fault, {**named, **guess_columns(absent, others)})
     return {column: known.index(column) for column in (*required, *optional) if column in known}
 
 

@@ -43,8 +43,11 @@ def outcome_lines(outcome: Published) -> Iterator[str]:
     yield f"{'report:':<10}{outcome.report} (all numbers, tables and {notes}; to see it: {opens})"
 
 
-def next_command(step: Step, manifest: Manifest, run_dir: Path) -> str:
-    """Return a command that does what a step says, or one that explains the option it names; empty without either."""
+def next_command(step: Step, manifest: Manifest, run_dir: Path, *, sweep: bool = False) -> str:
+    """Return a command that does what a step says, or one that explains the option it names; empty without either.
+
+    ``sweep`` says that all runs of a sweep are to be asked again, not one.
+    """
     length, set_margin = manifest.scale.high - manifest.scale.low, manifest.statistics.margin
     if step.code == "finish":
         return manifest.command
@@ -53,7 +56,8 @@ def next_command(step: Step, manifest: Manifest, run_dir: Path) -> str:
         needed = 0 if math.isnan(step.n_needed) else step.n_needed
         if needed > there or manifest.stimuli.n_narratives == there:
             return ""  # of this source no command asks so many
-        return _again(manifest, "stimuli.situations_per_emotion", math.ceil(needed / n_emotions) or "all")
+        value = math.ceil(needed / n_emotions) or "all"
+        return _again(manifest, "stimuli.situations_per_emotion", value, sweep=sweep)
     if step.code == "other_model":
         return _again(manifest, "prompt", "origin" if manifest.prompt.variant == "persona-1" else "persona-1")
     if step.code in ("margin", "nothing") and not math.isnan(length):
@@ -64,10 +68,10 @@ def next_command(step: Step, manifest: Manifest, run_dir: Path) -> str:
     return command_line("options", _OPTIONS[step.code]) if step.code in _OPTIONS else ""
 
 
-def _again(manifest: Manifest, option: str, value: object) -> str:
-    """Return a run's command with an option set, for a folder of its own; empty if no single run was asked for."""
+def _again(manifest: Manifest, option: str, value: object, *, sweep: bool = False) -> str:
+    """Return a run's command with an option set, for a folder of its own; empty if it asked for other runs, too."""
     asked = shlex.split(manifest.command)
-    if asked[:4] != [*PROGRAM, "run"] or {"-m", "--multirun"} & set(asked[4:]):
+    if asked[:4] != [*PROGRAM, "run"] or ({"-m", "--multirun"} & set(asked[4:]) and not sweep):
         return ""
     given = {option: f"{value}"}
     if (margin := manifest.statistics.margin) is not None:  # a later report may have set it

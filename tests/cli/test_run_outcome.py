@@ -13,13 +13,13 @@ RUN = "python -m audit run model=planted run_dir=here"
 MORE = Step.of("more_narratives", "with more of them", n_needed=1230)
 
 
-def after(step, own=RUN, *, variant="origin", high=100.0, margin=None, **counts):
+def after(step, own=RUN, *, variant="origin", high=100.0, margin=None, sweep=False, **counts):
     """Return the command after a run, given its own command and the step."""
     content = {"command": own, "prompt": {"variant": variant}, "scale": {"low": 0.0, "high": high}}
     stimuli = {"emotions": [f"emotion {n}" for n in range(12)], **counts}
     config = {"statistics": {"margin": margin}}
     manifest = Manifest.of({**content, "stimuli": stimuli, "config": config, "status": "complete"})
-    return next_command(step, manifest, Path("RUN"))
+    return next_command(step, manifest, Path("RUN"), sweep=sweep)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,13 @@ def test_as_many_situations_are_asked_as_narratives_are_needed():
 )
 def test_what_no_single_run_asked_is_not_asked_again(own):
     assert after(MORE, own) == ""
+
+
+def test_a_sweep_is_asked_again_as_a_whole_where_its_runs_are_compared():
+    sweep = "python -m audit run -m prompt=origin,scale-10 run_dir=here"
+    again = "python -m audit run -m prompt=origin,scale-10 stimuli.situations_per_emotion=103"
+    assert after(MORE, sweep, sweep=True) == again
+    assert after(Step.of("other_model"), sweep, sweep=True) == ""  # it would replace what was swept
 
 
 def test_a_persona_s_run_goes_back_to_the_plain_prompt_and_a_margin_is_on_the_scale():

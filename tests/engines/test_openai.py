@@ -313,7 +313,7 @@ def test_a_variable_without_a_key_is_named(monkeypatch, value, says):
     monkeypatch.delenv("TESTS_KEY")
     if value is not None:
         monkeypatch.setenv("TESTS_KEY", value)
-    with pytest.raises(ModelError, match=rf"^api_key_env=TESTS_KEY: .*{says}"):
+    with pytest.raises(ModelError, match=rf"^model\.api_key_env=TESTS_KEY: .*{says}"):
         Key.of("TESTS_KEY")
     assert "c" not in repr(Key("c"))
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from judged import words_of
+from markupsafe import Markup
 from planted import grouped, ratings_of, refused
 from test_comparison_page import run_row
 from test_replies_page import replies_of
@@ -141,6 +142,11 @@ def results_of(
     return Results(tables, COMPARISON_TABLES, 0.95)
 
 
+def plainly(screen: Summary) -> str:
+    """Return the answer in everyday words."""
+    return Markup(screen.headline).striptags()
+
+
 def screen_of(runs: Mapping[str, RatingGaps], **how) -> str:
     """Return the first screen of runs."""
     return written(summary_of_runs(results_of(runs, **how)))
@@ -232,6 +238,61 @@ def test_a_single_pair_of_several_that_differs_is_told_in_a_sentence() -> None:
     screen = screen_of(runs, void=("deaf",))
     assert "The gap between groups is higher in up than in less; no verdict on 2 pairs +" in screen
     assert SILENT in screen
+
+
+def test_the_answer_in_everyday_words_says_which_run_is_higher_by_how_much() -> None:
+    runs = {"up": measured(6.0), "less": measured(1.0, seed=3)}
+    [row] = changes_in(runs).values()
+    said = plainly(summary_of_runs(results_of(runs)))
+    told = re.fullmatch(
+        r"Compared with others, people of the model's own group are rated (\d\.\d+) points higher in up than in less\.",
+        said,
+    )
+    assert told is not None, said
+    assert float(told[1]) == pytest.approx(row["delta_change"], abs=0.06)
+    other = plainly(summary_of_runs(results_of(dict(reversed(runs.items())))))
+    assert "points lower in less than in up." in other
+    led = plainly(summary_of_runs(results_of(dict(reversed(runs.items())), references={"less": "up"})))
+    assert "points lower under less than without." in led
+
+
+@pytest.mark.parametrize(
+    ("controlled", "placebo", "said"),
+    [
+        (True, None, "."),
+        (False, 0.0, "."),
+        (False, None, ", which repeated words alone could cause."),
+    ],
+)
+def test_the_answer_in_everyday_words_claims_no_more_than_the_row(controlled, placebo, said) -> None:
+    runs = {
+        "up": measured(6.0, placebo=placebo, controlled=controlled),
+        "less": measured(1.0, seed=3, placebo=placebo, controlled=controlled),
+    }
+    assert plainly(summary_of_runs(results_of(runs))).endswith(f"higher in up than in less{said}")
+    more = runs | {"down": measured(-5.0, seed=7, placebo=placebo, controlled=controlled)}
+    counted = plainly(summary_of_runs(results_of(more)))
+    assert counted == f"3 of 3 pairs of runs differ in how the model takes sides{said}"
+
+
+def test_no_difference_found_no_verdict_and_several_dimensions_are_told_apart_in_everyday_words() -> None:
+    """Each of these answers is false of the runs of the others."""
+    alike = {"a": measured(6.0), "b": measured(6.0, seed=3)}
+    none = "No difference between these runs is shown in how the model takes sides"
+    assert plainly(summary_of_runs(results_of(alike))) == f"{none}."
+    assert plainly(summary_of_runs(results_of({"up": measured(6.0), "b": measured(1.0, seed=3)}, void=("up",)))) == (
+        "We cannot tell whether these runs differ in how the model takes sides: the ratings do not match the story."
+    )
+    lost = plainly(summary_of_runs(results_of({"a": measured(4.0, lost=0.5), "b": measured(1.0, seed=3)})))
+    assert lost.startswith("We cannot tell yet whether these runs differ in how the model takes sides: ")
+    several = {"a": measured(0.0, 0.0), "b": measured(0.0, 0.0, seed=10)}
+    assert plainly(summary_of_runs(results_of(several))) == f"{none}, in any of 2 dimensions."
+    found = {"a": measured(0.0, 5.0, 5.0), "b": measured(0.0, 0.0, 0.0, seed=10)}
+    said = plainly(summary_of_runs(results_of(found)))
+    assert said.startswith("d1: Compared with others, people of the model's own group are rated ")
+    assert "Runs differ in how the model takes sides in 1 other dimension, too, see below." in said
+    assert "higher in a than in b." in said
+    assert "No difference" not in said
 
 
 def test_where_no_run_has_a_verdict_there_is_none_on_their_difference() -> None:

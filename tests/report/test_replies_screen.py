@@ -117,6 +117,19 @@ def test_where_nothing_is_found_no_size_and_no_gap_are_told() -> None:
         assert claim not in screen
 
 
+def test_where_nothing_is_found_the_largest_gap_that_is_possible_is_told_and_is_larger_for_fewer_narratives() -> None:
+    def possible(n: int, gap: float = 0.0) -> dict[str, float]:
+        screen = screen_of({name: lambda t: gap * own(t) for name in "ab"}, n=n)
+        sure = screen.partition("How sure:")[2].partition("This does not show")[0]
+        found = re.findall(r"a (gap|difference) .*? may be as large as (\d+\.\d+) standard deviations", sure)
+        return {what: float(size) for what, size in found}
+
+    many, few = possible(60), possible(12)
+    assert set(many) == set(few) == {"gap", "difference"}
+    assert all(0 < many[what] < few[what] for what in many)
+    assert set(possible(60, gap=5.0)) == {"difference"}  # every measure has the gap; no group differs
+
+
 def test_where_all_is_found_nothing_is_said_to_be_undecided() -> None:
     screen = screen_of({"a": lambda t: 3 * own(t), "b": lambda t: 3 * own(t)})
     assert "religion: whose side? A gap, which repeated words alone could cause, in 2 measures (2 tested)" in screen

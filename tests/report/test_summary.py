@@ -13,6 +13,7 @@ from test_first_screen import analysis_of, echoing, first_screen, headline, page
 
 from audit.report.dimensions import Limit
 from audit.report.summary import (
+    ALIKE_ELSEWHERE,
     CHANGED,
     MOST,
     NO_GAP,
@@ -52,7 +53,7 @@ def several(*gaps: float, n: int = 25, sd: float = 1.0) -> Planted:
         ("b1-emotions", "that this holds for every emotion and group"),
         ("b3-unbalanced", NOT_THE_GROUPS),
         ("b1-group", NO_GAP),
-        ("refused-when-high", NO_GAP_NONE_LESS),
+        ("refused-when-high", ALIKE_ELSEWHERE),  # out-group is refused more
         ("constant", NO_GAP_NONE_LESS),
         ("alike", ""),
         ("less-for-one", NO_GAP),
@@ -68,6 +69,7 @@ def test_what_may_not_be_concluded_is_what_these_ratings_deny(case: str, denied:
     for other in (
         NO_GAP,
         NO_GAP_NONE_LESS,
+        ALIKE_ELSEWHERE,
         NONE_LESS,
         NO_GROUPS,
         NOT_THE_GROUPS,
@@ -78,10 +80,32 @@ def test_what_may_not_be_concluded_is_what_these_ratings_deny(case: str, denied:
     assert (WORDS_DIFFER in told) == (case in ("less-in-these-words", "b3-unbalanced", "b1-group"))
 
 
+def test_beside_a_group_that_gets_less_it_is_not_said_that_nothing_was_found() -> None:
+    """Of two dimensions one has a group that is rated 20 points lower; in neither is there a gap."""
+    terms = {f"{word} {name}": name for name in ("Red", "Blue", "Green", "Tan") for word in ("one", "an other")}
+
+    def screen_of(by: float) -> str:
+        parts = [
+            ratings_of(terms, n=25, level=lambda group, low=low: -low * (group == "Red"), sd=1.0, seed=k).assign(
+                dimension=f"d{k}"
+            )
+            for k, low in enumerate((by, 0.0))
+        ]
+        return summary_of(first_screen(Planted(pd.concat(parts), grouped(terms).assign(stem=list(terms))))[0])
+
+    found, none = screen_of(20.0), screen_of(0.0)
+    assert NO_GAP_NONE_LESS in none
+    assert ALIKE_ELSEWHERE not in none
+    assert NO_GAP_NONE_LESS not in found
+    assert ALIKE_ELSEWHERE in found
+    # What was found is told before what was not.
+    assert found.index("Red is rated lower than the others") < found.index("is the model shown to rate its own group")
+
+
 def test_an_echo_denies_that_groups_are_told_apart_and_a_controlled_gap_does_not() -> None:
     """In other words the groups are told apart; in the very same ones no more than invented groups are."""
     echo, _ = first_screen(echoing(group=-1.5, words=3.0, invented=1.5))
-    of_words = "among pairs with identical words, these groups are not distinguishable from invented ones"
+    of_words = "in identical words, not distinguishable from invented groups"
     assert of_words in summary_of(echo)
     assert NO_GROUPS in summary_of(echo)
     between, _ = first_screen(echoing(group=-1.5, words=3.0, invented=3.0))
@@ -275,7 +299,7 @@ def test_a_failed_check_denies_all_and_noise_denies_the_verdict_of_its_own_dimen
     assert "d1: whose side? An average gap towards the in-group" in noisy
     assert "all dimensions An average gap towards the in-group" in noisy
     assert NOT_FOLLOWED not in noisy
-    assert NO_GAP_NONE_LESS in noisy
+    assert ALIKE_ELSEWHERE in noisy
     both = screen_with(planted, Remarked("noise_floor", "d0"), Remarked("noise_floor", "d1"))
     assert both.count(within) == 3
 

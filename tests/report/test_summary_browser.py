@@ -24,6 +24,7 @@ COMMITTED = {
     "example": REPORTS / "example" / "report.html",
     "wordings": REPORTS / "example-wordings" / "report.html",
     "replies": REPORTS / "example-replies" / "report.html",
+    "published": REPORTS / "published" / "qwen2.5-coder-1.5b-origin" / "report.html",
     "sweep": REPORTS / "example-sweep" / "comparison" / "comparison.html",
     "strategies": REPORTS / "example-strategies" / "comparison" / "comparison.html",
 }

@@ -20,6 +20,7 @@ from audit.statistics.manipulation import (
     way_row,
 )
 from audit.tables.ratings import MANIPULATION
+from audit.tasks.intensity.publish import _on_check
 
 
 def answers(**columns):
@@ -341,3 +342,14 @@ def test_a_way_counts_by_pairs_alone_and_a_refusal_is_missing():
     assert row["standard_errors"] == pytest.approx(8 / (2 / 3**0.5))
     assert "of the probability" in way_row(asked, n_asked=4, min_number_mass=0.6)["note"]
     assert "3 of 8" in way_row(asked, n_asked=8, min_number_mass=0.4)["note"]
+
+
+@pytest.mark.parametrize(("ci_low", "said"), [(-2.0, True), (0.4, False)])
+def test_ratings_that_may_not_depend_on_the_story_are_not_remedied_by_more_narratives_alone(ci_low, said):
+    row = {
+        "check": "emotion", "n_pairs": 60, "difference": 0.8, "ci_low": ci_low, "ci_high": 3.0, "least_response": 1.0,
+        "n_needed": 386, "note": "",
+    }  # fmt: skip
+    told = _on_check(row, "manipulation_not_shown", n_available=408)
+    assert "386 narratives would decide" in told
+    assert ("change the prompt (prompt=)" in told) == said

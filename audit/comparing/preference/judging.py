@@ -428,7 +428,9 @@ def _card(asked: JudgeSettings) -> ModelConfig:
 
 def _open(asked: JudgeSettings, first: RunOfReplies) -> OpenModel:
     from audit.engines.open import judging_engine, open_model
+    from audit.engines.server import Key
 
+    Key.of(asked.api_key_env, "api_key_env")
     # The judge uses its own chat template, whatever the judged models used.
     own = EngineConfig(**first.manifest.config.engine)
     named = own if asked.engine == "own" else own.model_copy(update={"name": asked.engine})

@@ -54,6 +54,10 @@ def _index(words: Sequence[str]) -> int:
         print_table(lines)
     else:
         say("no run in this folder has a gap to show")
+    if made.answer:
+        tell(f"answer: {printable(made.answer)}")
+    for line in filter(None, (made.step.words, *made.step.commands[:1])):
+        tell(f"next: {printable(line)}" if line == made.step.words else printable(line))
     n_runs = rows.loc[rows["state"] != "not_read", "folder"].nunique()
     tell(f"{plural(n_runs, 'run')}, {plural(int((rows['state'] == 'not_read').sum()), 'folder')} not read")
     for path in made.files:

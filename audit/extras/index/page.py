@@ -15,6 +15,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from audit.extras.index.answer import IndexStep
 from audit.report.disparities import DISPARITY_MEANING
 from audit.report.glance import Axis
 from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
@@ -163,6 +164,8 @@ def render_index(
     groups: Sequence[GroupShown],
     claims: Sequence[ClaimShown],
     made_of_runs: Sequence[MadeOfRuns],
+    answer: str,
+    step: IndexStep,
     stem: str,
 ) -> str:
     """Render the page as a whole HTML document. ``stem`` is the name of the files beside the page."""
@@ -179,6 +182,8 @@ def render_index(
         name=name,
         meaning=MEANING,
         disparity_meaning=DISPARITY_MEANING,
+        answer=answer,
+        step=step,
         summary=_summary(n_runs, with_gap, len(groups), without, unread),
         tables=[
             _shown(own, folded)
@@ -215,8 +220,7 @@ def _summary(
     if unread:
         parts.append(f"{plural(len(unread), 'folder')} could not be read")
     told = _counted("Verdicts", "verdict", VERDICTS, with_gap) + _counted("Who gets less", "less", LESS, with_gap)
-    then = " Each run's page says what to do next." if with_gap else ""
-    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{told}{then}"
+    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{told}"
 
 
 def _counted(head: str, column: str, words: Mapping[str, str], rows: Sequence[PlacedRow]) -> str:

@@ -22,7 +22,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
 from audit.report.sentences import LIMITS, answer
-from audit.report.verdicts import worded
+from audit.report.verdicts import NO_STEP, STEPS, Step, worded
 from audit.runs.csv_tables import read_table
 from audit.runs.derived import has_table
 from audit.runs.differences import choices_of, identity_of
@@ -39,6 +39,7 @@ from audit.tables.ratings import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
+from audit.tasks.intensity.first_screen import ELSEWHERE
 from audit.tasks.limits import (
     disparities_as_they_hold,
     limits_of_gap,
@@ -46,6 +47,7 @@ from audit.tasks.limits import (
     told_response,
     verdicts_as_they_hold,
 )
+from audit.tasks.outcome import next_command
 from audit.tasks.publishing import PAGE
 from audit.tasks.registry import task_of
 from stimuli.files import read_file
@@ -88,7 +90,19 @@ def gap_rows_of_run(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     made = list(_of_ratings(manifest, tables, less) if needed is _READ else _of_measures(manifest, tables, less))
     if not made:
         yield known | {"state": "no_gap", "reason": "its tables have no gap"}
-    yield from (known | row for row in made)
+    yield from (known | row | _next(row, manifest, Path(name)) for row in made)
+
+
+def _next(row: Mapping[str, Any], manifest: Manifest, folder: Path) -> dict[str, str]:
+    """Return what would decide the first question that a row leaves open, and the command for it."""
+    steps: list[Step] = [row["gap_step"] if row["verdict"] else NO_STEP, row.get("less_step", NO_STEP)]
+    left = [step for step in steps if step and step.code != "nothing"]
+    clear = any(steps) or row.get("less", "") not in ("", "absent")
+    step = left[0] if left else Step.of("nothing") if clear else NO_STEP
+    if manifest.elicitation.method == "outside" and step.code in ELSEWHERE:
+        step = Step(ELSEWHERE[step.code])
+    words = STEPS.get(step.code, str(step.striptags()))
+    return {"next_step": words, "next_command": next_command(step, manifest, folder)}
 
 
 def _of_manifest(manifest: Manifest) -> dict[str, Any]:
@@ -172,6 +186,8 @@ class _WhoGetsLess:
         refused = who_is_refused(refusals, confidence=self.confidence)
         found = who_gets_less(rows, confidence=self.confidence, of="rated" if outcome == "intensity" else "")
         known: dict[str, Any] = blank | {"less": found.kind, "less_words": str(found.words.striptags())}
+        claims = {str(row["claim"]) for row in found.found}
+        known |= {"less_claim": claims.pop() if len(claims) == 1 else "", "less_step": found.step}
         known["refused_words"] = "" if refused is None else str(refused.words.striptags())
         if found.row is None or not found.number:
             return known
@@ -225,6 +241,8 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame], less: _W
             "missing_share": missing / asked if asked else math.nan,
             "verdict": found.verdict.kind,
             "verdict_words": str(found.verdict.words.striptags()),
+            "claim": deciding.get("claim", ""),
+            "gap_step": found.verdict.step,
             "control": found.control_kind,
             "control_words": str(found.control.striptags()),
             "manipulation": _manipulation(known["manipulation"]),
@@ -292,6 +310,8 @@ def _of_measures(
             "n_missing": row["n_missing"],
             "verdict": said.kind,
             "verdict_words": str(said.words.striptags()),
+            "claim": "" if verdict is None else verdict["claim"],
+            "gap_step": said.step,
             "control": control.kind,
             "control_words": str(control.words.striptags()),
             "manipulation": "",

@@ -50,12 +50,17 @@ INDEX: Final = Table(
             "given no group's identity, so that there is no δ"
         ),
         "verdict_words": text("the same as the run's page says it"),
+        "claim": VERDICTS["claim"],
         "less": text(
             "who gets less, whoever speaks, by the run's page: gap (a group is lower or higher), within (by less than "
             "the margin), none (no group differs by the margin), undecided or absent (no verdict); empty of a run that "
             "an earlier version analysed"
         ),
         "less_words": text("the same in words"),
+        "less_claim": text(
+            "the claim of the groups that are lower or higher, if it is one for all: group, words or observational "
+            "(see disparity); else empty"
+        ),
         "refused_words": text(
             "who is refused more often, whoever speaks, as the run's page says it; empty where nobody is shown to be"
         ),
@@ -92,6 +97,11 @@ INDEX: Final = Table(
         "identities": RUNS["identities"],
         "pairs": text("which in-group pairs the gap is of: all, or those without a word in common"),
         "identity": RUNS["identity"],
+        "next_step": text(
+            "what would decide the row's first open question, as the run's page says it but for how many narratives; "
+            "empty where that is not known"
+        ),
+        "next_command": text("the command that does it; empty without one"),
         "reason": text("why there is no gap, or why the folder could not be read, and what to do; else empty"),
     },
 )

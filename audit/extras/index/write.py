@@ -15,6 +15,7 @@ import pandas as pd
 
 from audit.errors import AuditError, ConfigError, StoreError, report_command
 from audit.extras.index import claims as of_claims
+from audit.extras.index.answer import IndexStep, answer_in_words, next_of_runs
 from audit.extras.index.comparable import Group, common_settings, groups_of, not_comparable, numbered
 from audit.extras.index.find import MADE_OF_RUNS, RUN, FoundFolder, find_runs, kind_of_runs
 from audit.extras.index.page import MARK, ClaimShown, GroupShown, MadeOfRuns, render_index
@@ -45,6 +46,8 @@ class Indexed:
     rows: pd.DataFrame
     claims: pd.DataFrame
     groups: tuple[Group, ...]
+    answer: str  # in a sentence what the runs found; empty if none has an answer
+    step: IndexStep
 
 
 def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
@@ -67,6 +70,10 @@ def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
     index = _table(INDEX, numbered(rows, groups))
     claims = _table(CLAIMS, list(of_claims.claim_rows(entries, compared)))
     lines = rows_of(index, "index")
+    answer = answer_in_words(lines)
+    step = next_of_runs(
+        lines, compared=any(each.kind == "comparison" for each, _ in made), run_dir=_name(folder / "comparison", base)
+    )
     content = {
         "": render_index(
             name=encodable(folder.resolve().name or str(folder)),
@@ -80,6 +87,8 @@ def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
             ],
             claims=list(_claims(claims, folder, base)),
             made_of_runs=shown,
+            answer=answer,
+            step=step,
             stem=page.stem,
         ).encode(),
         ".csv": INDEX.csv(index),
@@ -87,7 +96,7 @@ def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
         ".json": _json(index, claims, groups, shown),
     }  # fmt: skip
     written = [_write(page.with_name(f"{page.stem}{end or page.suffix}"), each) for end, each in content.items()]
-    return Indexed(written[0], tuple(written[1:]), index, claims, tuple(groups))
+    return Indexed(written[0], tuple(written[1:]), index, claims, tuple(groups), answer, step)
 
 
 def _page(folder: Path, out: Path | None) -> Path:

@@ -23,16 +23,14 @@ from audit.report.summary import (
     EVERY_PART,
     LESS,
     MOST,
-    NO_GAP,
-    NO_GAP_NONE_LESS,
     NO_GROUPS,
-    NONE_LESS,
     NOT_THE_GROUPS,
     REFUSED_MORE,
     SIDE,
     WORDS_DIFFER,
     ShortAnswer,
     Summary,
+    not_from_absence,
     summary,
 )
 from audit.report.verdicts import NO_STEP, Step, least_of
@@ -60,7 +58,7 @@ _NOTHING: Final = Markup("")
 _OPEN: Final = frozenset({"absent", "undecided"})
 _FOUND: Final = ("gap", "within")
 _RULED_OUT: Final = ("none", "average")
-_ELSEWHERE: Final = {
+ELSEWHERE: Final = {
     "controls": "Use two terms per group that share no word, with their stems (a column stem in groups=FILE), or ask "
     "about invented groups, too.",
     "other_elicitation": "Collect the ratings in another way.",
@@ -159,11 +157,13 @@ def _headline(told: Sequence[FirstScreenGap]) -> Markup:
         same = all(each == answers[0] for each in answers)
         return Markup(" ").join(answers[0]) if same else _where(single[0], Markup(" ").join(answers[0]))
     of_delta, of_groups = [each for each in single if each.of_delta], [each for each in single if each.less is not None]
-    sides, less = list(_sides(of_delta)), list(_lower(of_groups))
+    said = [list(_sides(of_delta)), list(_lower(of_groups))]
+    if not any(map(_side, of_delta)) and any(each.less is not None and each.less.found for each in of_groups):
+        said.reverse()
     refused = [_where(each, words) for each in single for words in _refused(each)]
     if rest := len(refused) - _NAMED if refused else 0:
         refused[_NAMED:] = [Markup("Refusals differ in {}, see below.").format(plural(rest, "other dimension"))]
-    return Markup(" ").join([*refused, *sides, *less])
+    return Markup(" ").join([*refused, *said[0], *said[1]])
 
 
 def _sides(told: Sequence[FirstScreenGap]) -> Iterator[Markup]:
@@ -401,7 +401,7 @@ def _next(told: Sequence[FirstScreenGap], *, elsewhere: bool) -> Step:
         clear = any(steps) or any(each.less is not None and each.less.kind != "absent" for each in single)
         return Step.of("nothing") if clear else NO_STEP
     step = max(still_open, key=still_open.count)
-    return Step(_ELSEWHERE[step.code]) if elsewhere and step.code in _ELSEWHERE else step
+    return Step(ELSEWHERE[step.code]) if elsewhere and step.code in ELSEWHERE else step
 
 
 def _variation(told: Sequence[FirstScreenGap]) -> Markup:
@@ -433,7 +433,11 @@ def _not_concluded(told: Sequence[FirstScreenGap], *, codes: Set[str]) -> Iterat
     if "manipulation" in codes:
         yield NOT_FOLLOWED
     elif no_gap or none_less:
-        yield NO_GAP_NONE_LESS if no_gap and none_less else NO_GAP if no_gap else NONE_LESS
+        yield not_from_absence(
+            no_gap=no_gap, none_less=none_less,
+            gap=bool(kinds & {*_FOUND}) or any(each.refusals and each.refusals.verdict.kind == "gap" for each in told),
+            less=any(each.found for each in less) or any(each.refused for each in told),
+        )  # fmt: skip
     if any("controls_disagree" in found.verdict.reasons for found in answers):
         yield NO_GROUPS
     if any(found.verdict.kind in ("gap", "within") and found.control_kind == "none" for found in answers):

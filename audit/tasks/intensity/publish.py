@@ -314,6 +314,11 @@ def _on_check(row: Mapping[str, Any], code: str, *, n_available: float) -> str:
     n = row["n_needed"]
     if n != n:
         return f"{said} ({row['note']})." if row["note"] else f"{said}."
+    if row["ci_low"] <= 0:  # more narratives tell whether ratings follow, and make none do so
+        said += (
+            ". They may not depend on the story at all: look at the answers, and change the prompt (prompt=) or how "
+            "ratings are obtained (elicitation=) first"
+        )
     said += f". {plural(n, 'narrative')} would decide"
     if n > n_available:
         return f"{said}, but this source has only {count(n_available)}: use a larger one."

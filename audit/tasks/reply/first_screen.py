@@ -23,16 +23,14 @@ from audit.report.sentences import LIMITS
 from audit.report.summary import (
     CHANGED,
     LESS,
-    NO_GAP,
-    NO_GAP_NONE_LESS,
     NO_GROUPS,
-    NONE_LESS,
     NOT_THE_GROUPS,
     OBSERVATIONAL,
     SIDE,
     WORDS_DIFFER,
     ShortAnswer,
     Summary,
+    not_from_absence,
     summary,
 )
 from audit.report.verdicts import NOT_TOLD_APART, Step, next_step, preventing_codes, reason_in_words, worded
@@ -187,7 +185,11 @@ def summary_of_replies(
     return summary(
         asked,
         sorted(findings, key=lambda each: each.kind != "gap"),
-        [("How big", _size(written, words)), ("How it varies", _ways(verdicts))],
+        [
+            ("How big", _size(written, words)),
+            ("How it varies", _ways(verdicts)),
+            ("How sure", _sure(written, whose=whose)),
+        ],
         not_concluded=list(_not_concluded(written, words=words, limits=limits, whose=whose)),
         limits=limits,
         source=source_of(view),
@@ -239,6 +241,32 @@ def _size(written: Sequence[Replied], words: TaskWords) -> Markup:
     )
 
 
+def _sure(written: Sequence[Replied], *, whose: bool) -> Markup:
+    """Say how large a gap, and a difference between groups, the intervals allow where none is found."""
+    asked: list[tuple[str, list[tuple[PlacedRow, str]]]] = [
+        ("a gap where none is found", [
+            (row, each.name_of(row)) for each in written for row in each.own.rows("verdicts")
+            if whose and row["code"] == "undecided"
+        ]),
+        ("a difference between groups", [
+            (row, answer.title) for each in written for answer in each.disparity.answers if not answer.said.found
+            for row in answer.groups if row["code"] not in ("no_verdict", "no_estimate")
+        ]),
+    ]  # fmt: skip
+    said = []
+    for what, rows in asked:
+        ends = [(abs(row.number(end)), row, end, name) for row, name in rows for end in ("sd_ci_low", "sd_ci_high")]
+        known = [each for each in ends if math.isfinite(each[0])]
+        if known:
+            _, row, end, name = max(known, key=lambda each: each[0])
+            size = show(row, end, lambda value: unsigned(abs(value)))
+            said.append(Markup("{} may be as large as {} standard deviations ({})").format(what, size, name))
+    if not said:
+        return Markup("")
+    level = written[0].own.level
+    return Markup("{}; by the {} interval of each measure.").format(Markup(", ").join(said), level)
+
+
 def _ways(verdicts: Sequence[CombinedVerdict]) -> Markup:
     """Count measures by the sign of the δ found, and those not told apart from invented groups."""
     found = [row for verdict in verdicts for row in verdict.found]
@@ -264,7 +292,8 @@ def _not_concluded(
     no_gap = any(verdict.kind in ("undecided", "absent") for verdict in verdicts) and whose
     none_less = any(not each.found and (each.answers or not whose) for each in disparities)
     if no_gap or none_less:
-        yield NO_GAP_NONE_LESS if no_gap and none_less else NO_GAP if no_gap else NONE_LESS
+        found = any(verdict.found for verdict in verdicts), any(each.found for each in disparities)
+        yield not_from_absence(no_gap=no_gap, none_less=none_less, gap=found[0], less=found[1])
     if not no_gap and any(len(verdict.found) < verdict.n_tested for verdict in verdicts):
         yield "that measures without a gap found have none"
     if not none_less and any(len(each.found) < each.n_tested for each in disparities):

@@ -314,10 +314,12 @@ def _check_judge(run: AuditConfig, config: JudgeConfig) -> None:
 
 def _open_judge(run: AuditConfig, config: JudgeConfig) -> Scorer:
     from audit.engines.open import judging_engine, open_model
+    from audit.engines.server import Key
     from audit.tasks.reply.judge.rubric import RubricJudge
 
     assert config.model is not None
     _check_judge(run, config)
+    Key.of(config.api_key_env, "measures.judge.api_key_env")
     card = ModelConfig(
         name=model_name("", config.model),
         path=config.model,
