@@ -35,6 +35,7 @@ from audit.statistics.planning import detectable_by, narratives_to_find
 from audit.tables.formatting import plural
 from audit.tables.shared import OVERALL
 from audit.tasks.base import Task
+from stimuli.errors import in_one_line
 from stimuli.manipulation import manipulated
 from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import CLOSING, THOUGHT
@@ -599,7 +600,7 @@ def _gaps_of(run: Path) -> pd.DataFrame:
             worded = controls.loc[controls["control"] == "wording", columns]
             rows = pd.concat([rows, worded.assign(scope=WORDED)]) if len(worded) else rows
     except (OSError, ValueError, KeyError) as error:
-        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        why = getattr(error, "strerror", None) or in_one_line(error)
         raise StoreError(f"{path} cannot be read ({why}); {again}") from error
     return rows
 
