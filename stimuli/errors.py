@@ -14,6 +14,11 @@ class StimulusError(ValueError):
     """A user's stimuli cannot be used: the message names the value, the place and the remedy."""
 
 
+def in_one_line(error: object) -> str:
+    """Return the whole message of an error in one line."""
+    return " ".join(str(error).split())
+
+
 def suggest(name: str, options: Iterable[str]) -> str:
     """Return ``did you mean 'x'? `` or an empty string, then the options there are.
 

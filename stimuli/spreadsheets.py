@@ -9,7 +9,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Final
 
-from stimuli.errors import StimulusError
+from stimuli.errors import StimulusError, in_one_line
 from stimuli.files import LARGEST_TABLE, unpacked_size
 
 _SHOWN: Final = 80  # characters of a sheet's header in a message
@@ -47,8 +47,7 @@ def read_sheets(path: Path, content: bytes) -> list[Worksheet]:
         raise StimulusError(f"{path}: cannot be read ({error.strerror or error})") from error
     except python_calamine.CalamineError as error:
         raise StimulusError(
-            f"{path}: cannot be read as a spreadsheet ({' '.join(str(error).split())}); save it again as .xlsx, or "
-            "as CSV (UTF-8)"
+            f"{path}: cannot be read as a spreadsheet ({in_one_line(error)}); save it again as .xlsx, or as CSV (UTF-8)"
         ) from error
     sheets = []
     for name, cells in read.items():

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from stimuli.errors import StimulusError
+from stimuli.errors import StimulusError, in_one_line
 from stimuli.files import LARGEST_TEXT, read_file
 
 _DEEPEST: Final = 100
@@ -141,7 +141,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def _in_words(problem: object) -> str:
     """Return what PyYAML says of a file, with the remedy for the likeliest mistakes."""
-    said = " ".join(str(problem).split())
+    said = in_one_line(problem)
     for part, remedy in _REMEDIES.items():
         if part in said:
             return f"{said}; {remedy}"

@@ -22,7 +22,7 @@ from audit.extras.exchange.groups import NO_GAP
 from audit.extras.gate.judge import sentence
 
 sys.path.insert(0, str(Path(__file__).parent / "engines"))
-from hostile import KEY, Hostile
+from hostile import KEY, N_FIRST, Hostile
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 
@@ -37,7 +37,6 @@ TOLD = {
 PERSONA = re.compile(r"For this task|perceiver|persona|Judge how", re.IGNORECASE)
 N_PROMPTS = 4 * 65
 """Narratives, and users: 6 religions by 3 labels in 2 places, 2 names and 2 contexts; nobody; 4 invented groups."""
-PROBE = [{"role": "user", "content": "Write one number: 7"}]  # asked once, to see whether the server goes on
 SETTINGS = (
     "experiment=deployed", "model=openai", "model.path=tiny", "model.api_key_env=TESTS_KEY", "elicitation=generate",
     "prompt.system=system.txt", "stimuli.situations_per_emotion=2", "stimuli.emotions=[sad,happy]",
@@ -98,7 +97,7 @@ def text_of_page(run) -> str:
 @pytest.mark.parametrize("name", ["ratings", "replies"])
 def test_the_server_gets_the_file_s_system_prompt_to_the_byte_and_no_persona(asked, name):
     _, server, _ = asked[name]
-    asked_of_it = [body["messages"] for body in server.bodies if body["messages"] != PROBE]
+    asked_of_it = [body["messages"] for body in server.bodies[N_FIRST:]]
     assert len(asked_of_it) >= N_PROMPTS
     for system, *others in asked_of_it:
         assert (system["role"], system["content"].encode()) == ("system", SYSTEM.encode())

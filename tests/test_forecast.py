@@ -148,14 +148,18 @@ def test_a_thought_at_a_server_is_paid_for_and_kept(planned):
     priced = ("price.input=1000000", "price.output=0")  # one a token
     off, _ = planned(*words, *priced)
     on, _ = planned(*words, *priced, "thinking=budget", "thinking.max_tokens=100")
-    assert on["n_characters"] == 2 * off["n_characters"]
-    assert on["price_most"] == off["n_characters"] + 101 * N  # a thought that is closed ends its line
+    check = by_kind(off)["to check the server"]
+    assert (check["n_left"], check["exact"]) == (2, False)
+    beside, letters = check["n_characters"] // 2, off["n_characters"] - check["n_characters"]
+    assert on["n_characters"] == 2 * letters + check["n_characters"]
+    assert on["price_most"] == letters + 101 * N + beside  # a thought that is closed ends its line
     assert on["bytes_on_disk"] - off["bytes_on_disk"] >= 100 * N
     led, _ = planned(*words, *priced, "strategy=perspective")
     both, _ = planned(*words, *priced, "strategy=perspective", "thinking=budget", "thinking.max_tokens=100")
     [stage] = [each["tokens_written_most"] for each in led["calls"] if each["within"]]
-    assert led["price_most"] == led["n_characters"] // 2 + stage
-    assert both["price_most"] == both["n_characters"] // 2 + 2 * stage + 101 * N  # a thought reads the stage, too
+    assert led["price_most"] == (led["n_characters"] - check["n_characters"]) // 2 + stage + beside
+    # A thought reads the stage, too.
+    assert both["price_most"] == (both["n_characters"] - check["n_characters"]) // 2 + beside + 2 * stage + 101 * N
 
 
 def test_a_probe_asks_the_run_s_own_prompts_and_keeps_nothing(planned, number_model, tmp_path):

@@ -252,7 +252,12 @@ def manifest_of(
         fed = workers.ask(Job("the example", partial(_fed, example=example), lambda: unwatched))
         say(fed["special_tokens"])
     if earlier is None:
-        manifest = describe_run(plan, workers.known, example={**example, **fed}, given=given, command=command)
+        same = workers.ask(Job("whether it reads", _same_answer, lambda: unwatched))
+        manifest = describe_run(
+            plan, workers.known, example={**example, **fed}, given=given, command=command, same_answer=same
+        )
+        if warning := manifest.model.same_answer_said:
+            say(f"warning: {warning}")
     else:
         check_same_model(model_difference(earlier.identity.content, workers.known), folder.path)
         manifest = _seen_as(earlier, "")
@@ -262,6 +267,13 @@ def manifest_of(
 def _can_think(shared: object, model: OpenModel, done: Done) -> None:
     """Refuse a model that is not known to think before the strategy's stages are asked and paid for."""
     model.engine.fits([Prompt("", "x", thinks=True)], room=1)
+
+
+def _same_answer(shared: object, model: OpenModel, done: Done) -> str | None:
+    """Ask whether a server's text depends on the prompt, where it shows no probabilities of chosen tokens."""
+    from audit.engines.chat_completions import ChatEngine
+
+    return model.engine.same_answer() if isinstance(model.engine, ChatEngine) else None
 
 
 def _fed(shared: object, model: OpenModel, done: Done, *, example: Mapping[str, Any]) -> dict[str, str]:

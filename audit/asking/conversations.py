@@ -22,7 +22,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import CallShown, ConversationPrompt, PromptsAsked
 from audit.tables.formatting import plural
-from stimuli.errors import StimulusError
+from stimuli.errors import StimulusError, in_one_line
 from stimuli.narratives import EmotionWords
 from stimuli.prompts import PromptGrid, earlier_turns
 from stimuli.strategies import THOUGHT, Strategy, strategy_values
@@ -217,7 +217,7 @@ def _asked_of(folder: Path, manifest: Manifest) -> tuple[PromptsAsked | None, st
     try:
         kept = PromptsAsked.read(folder)
     except StoreError as error:
-        return None, " ".join(str(error).split())
+        return None, in_one_line(error)
     if kept is not None:
         other = kept_difference(manifest.identity.content, kept)
         return (kept, "") if other is None else (None, f"those in {PROMPTS} are not of this run ({other})")
@@ -226,7 +226,7 @@ def _asked_of(folder: Path, manifest: Manifest) -> tuple[PromptsAsked | None, st
         difference = prompts_difference(manifest.identity.content, plan)
         reason = "" if difference is None else str(difference)
     except (AuditError, StimulusError) as error:
-        reason = " ".join(str(error).split())
+        reason = in_one_line(error)
     if reason:
         return None, f"they could not be built again ({reason})"
     return plan.asked, ""

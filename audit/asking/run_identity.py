@@ -240,9 +240,16 @@ def shard_size_on(device: str) -> int:
 
 
 def describe_run(
-    plan: Planned, model: Known, *, example: Mapping[str, Any], given: Mapping[str, Any], command: str
+    plan: Planned,
+    model: Known,
+    *,
+    example: Mapping[str, Any],
+    given: Mapping[str, Any],
+    command: str,
+    same_answer: str | None = None,  # of two unlike prompts; "" if their texts differ, None if they were not asked
 ) -> Manifest:
     """Return a new run's manifest: everything known before it starts."""
+    checked = "two unlike prompts get different texts" if same_answer == "" else model.checked
     config, grid = plan.config, plan.grid
     facts = model.facts
     identity = plan.identity()
@@ -260,10 +267,11 @@ def describe_run(
             "revision": model.source.revision,
             "dtype": facts.dtype,
             **model.source.facts(),
+            **({"same_answer": same_answer} if same_answer else {}),
         },
         "engine": asdict(facts),
         "engine_why": model.why,
-        **({"engine_checked": model.checked} if model.checked else {}),
+        **({"engine_checked": checked} if checked else {}),
         **plan.described(),
         **_describe_language(config),
         "stimuli": _describe_narratives(grid.narratives),

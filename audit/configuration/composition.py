@@ -32,6 +32,7 @@ from audit.configuration.overrides import (
 )
 from audit.configuration.packaged import read_packaged
 from audit.configuration.peers import written_here
+from stimuli.errors import in_one_line
 
 if TYPE_CHECKING:
     from audit.configuration.schema import AuditConfig
@@ -66,7 +67,7 @@ class Composed:
                 f"{error.full_key} must be set: {error.full_key}=VALUE{_meaning(str(error.full_key))}"
             ) from error
         except OmegaConfBaseException as error:
-            raise ConfigError(stands_for(str(error), self.overrides) or " ".join(str(error).split())) from error
+            raise ConfigError(stands_for(str(error), self.overrides) or in_one_line(error)) from error
         assert isinstance(values, dict)
         values.pop("experiment", None)
         try:
@@ -192,14 +193,14 @@ def compose(overrides: list[str], task: Callable[[Composed], None], *, say: Call
     except RecursionError as error:
         raise ConfigError(f"the defaults of {_chosen(overrides)} form a loop; remove one of them") from error
     except YAMLError as error:
-        said = _not_yaml(words) or f"a file of --config-dir is not YAML: {' '.join(str(error).split())}"
+        said = _not_yaml(words) or f"a file of --config-dir is not YAML: {in_one_line(error)}"
         raise ConfigError(said) from error
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, words, parse, options)) from error
     except (ValueError, TypeError, AssertionError, LookupError, AttributeError) as error:
         if begun:  # raised by the task, not by composing
             raise
-        said = " ".join(str(error).split()) or "its defaults are none"
+        said = in_one_line(error) or "its defaults are none"
         own = next((word for word in words if word.lstrip("+~").startswith("hydra")), None)
         if own is not None:
             raise ConfigError(

@@ -38,6 +38,7 @@ from audit.engines.shared import SharedTokens, cut_pattern
 from audit.engines.shown import not_shown_once
 from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned, read_template
 from audit.errors import ModelError
+from stimuli.errors import in_one_line
 from stimuli.prompts import Prompt
 
 _SENTINEL: Final = "empathy-audit-system-role"
@@ -263,7 +264,7 @@ class ChatTokenizer:
             # Templates refuse by raising whatever exception their author chose.
             raise ModelError(
                 f"model {self.name}: its chat template refuses the messages {', '.join(each['role'] for each in said)} "
-                f"({' '.join(str(error).split())}); ask without earlier turns, or choose another model"
+                f"({in_one_line(error)}); ask without earlier turns, or choose another model"
             ) from error
         return made
 

@@ -27,6 +27,7 @@ from audit.engines.batch import Batches
 from audit.engines.chat import as_known
 from audit.engines.endings import ending_of
 from audit.engines.next_tokens import ImpossibleError, NextTokens, token_key
+from audit.engines.proof import PROMPTS, ROOM
 from audit.engines.refusals import meaning_of
 from audit.engines.server import Json, Odd, Server, token_count
 from audit.errors import ModelError
@@ -124,6 +125,15 @@ class ChatEngine:
                 self.refused[:] = before
                 raise error from None
         self.server.control = ("/chat/completions", self._control())
+
+    def same_answer(self) -> str | None:
+        """Ask two unlike questions; return their text if both get the same, "" if not, None if one gets no text."""
+        payloads = [self._payload(prompt, ROOM, seed=self.seed, temperature=0.0) for prompt in PROMPTS]
+        told = self.server.ask_all("/chat/completions", payloads, self._generated)  # at once, if others go in batches
+        first, second = ((each.text or "").strip() for each in told)
+        if not (first and second):  # it may have thought until the end of its room
+            return None
+        return first if first == second else ""
 
     def by_batch(self) -> None:
         """Send requests in batches from now on."""

@@ -261,7 +261,7 @@ _HARMLESS: Final = re.compile(
     # Turns and their ends, which are cut elsewhere; marks of an answer and of its layout.
     r"inst|sys|turn|im|s|text|header|header_id|id|message|role|bos|eos|pad|box|image|user|assistant|system|model"
     r"|answer|final|final_answer|final_response|response|rating|output|result|score|number|value|intensity|reply"
-    r"|solution|content|rate|estimate|a|b|i|u|em|strong|small|big|sub|sup|mark|q|p|div|span|br|hr|li|ul|ol|table|t[rdh]"
+    r"|solution|content|rate|estimate|a|b|i|u|em|strong|small|big|sub|sup|mark|q|p|div|span|br|hr|li|ul|ol|d[ldt]|table|t[rdh]"
     r"|tbody|thead|code|pre|tt|kbd|blockquote|center|font|h[1-6]|html|body|head|title|section|article|color|size"
 )
 _OF_THOUGHT: Final = re.compile(

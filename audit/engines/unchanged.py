@@ -13,6 +13,7 @@ from audit.configuration.packaged import cache_folder
 from audit.engines.gguf import look_into
 from audit.engines.resolve import check_model_folder, file_hashes, find_folder, packaged_revision
 from audit.errors import ModelError
+from stimuli.errors import in_one_line
 
 _PATIENCE_S = 10.0  # seconds that the hub may take to name a model's commit
 
@@ -51,7 +52,7 @@ def compare_model(model: ModelConfig, *, revision: str, files: Mapping[str, str]
         else:
             now = _on_the_hub(model)
     except (ModelError, OSError) as error:
-        return ModelChange(unknown=" ".join(str(error).split()))
+        return ModelChange(unknown=in_one_line(error))
     return ModelChange() if now == revision else ModelChange(changed=f"it was {revision} and is now {now}")
 
 

@@ -34,6 +34,7 @@ from audit.errors import AuditError, StoreError, recovery
 from audit.runs import ledger
 from audit.runs.model_names import address_of, model_name, stated_by
 from audit.tables.controls import ComparedWords
+from audit.tables.formatting import brief, printable
 from stimuli.covariates import CovariateRow, GroupCovariates
 from stimuli.files import read_file
 from stimuli.json_text import parse_json
@@ -135,6 +136,7 @@ class Model(_ManifestPart):
     elsewhere: Elsewhere | None = None  # None unless another stack asked the model
     planted: PlantedConfig | None = None  # what a scripted respondent's answers hold; None for a language model
     not_checked: str = ""  # why a command that found nothing left to ask could not check that the model is unchanged
+    same_answer: str = ""  # what a server wrote after each of two unlike prompts; empty if it wrote two texts
 
     @property
     def name(self) -> str:
@@ -150,6 +152,17 @@ class Model(_ManifestPart):
     def stated(self) -> str:
         """The model that the server states, in words; empty if that adds nothing to the name asked for."""
         return stated_by(self.path, self._at)
+
+    @property
+    def same_answer_said(self) -> str:
+        """A warning if the server's text may not depend on the prompt; else empty."""
+        if not self.same_answer:
+            return ""
+        return (
+            "the server gave the same answer to two unlike questions, which number comes after 41 and what colour the "
+            f"sky has: “{brief(printable(self.same_answer))}”. Its answers may not depend on what it is asked: ask it "
+            "both by hand."
+        )
 
     @property
     def address(self) -> str:

@@ -56,7 +56,7 @@ def write_all(
 
 
 def not_checked(manifest: Manifest) -> Iterator[Remark]:
-    """Remark on answers not checked against the model, or of none, and on files that have changed."""
+    """Remark on answers that may not be the model's or not about the prompts, and on files that have changed."""
     if (planted := manifest.model.planted) is not None:
         yield on_run("planted", planted.note)
     if n := len(manifest.accepted):
@@ -67,6 +67,8 @@ def not_checked(manifest: Manifest) -> Iterator[Remark]:
             f"{either(n, 'was accepted as it is', 'were accepted as they are')}: {names}. "
             "These may not be the model's own answers.",
         )
+    if same := manifest.model.same_answer_said:
+        yield on_run("same_answer", f"{same[0].upper()}{same[1:]}")
     if manifest.model.not_checked:
         yield on_run(
             "not_checked",

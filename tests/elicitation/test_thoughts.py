@@ -113,11 +113,18 @@ def test_an_unknown_mark_that_says_it_begins_a_thought_and_does_not_end_is_not_r
         "70</s>[INST] And now? [/INST] 90", "<start_of_turn>model\n70<end_of_turn>", "70<|eot_id|>", "[70]",
         "<|start|>assistant\n70<|end|>\n<|start|>user\nAnd now?<|end|>", "**[Rating]** 70",
         "[Final answer]: 70", "They lost 90.\n[Rating] 70", "<response>70</response>", "70 <|endoftext|>",
+        "The rating is <b>70</b>", "<dl><dt>Rating</dt><dd>70</dd></dl>", "<tr><td>Rating</td><td>70</td></tr>",
+        "70</p>",
     ],
 )  # fmt: skip
 def test_layout_and_turns_are_no_marks_of_thoughts(text):
     assert not has_unknown_marks(text)
     assert read(text) == 70
+
+
+@pytest.mark.parametrize("text", ["<td>7</td><td>0</td>", "<dl><dt>7</dt><dd>0</dd></dl>", "<th>70</th><td>90</td>"])
+def test_numbers_in_two_cells_are_not_one_rating(text):
+    assert read(text) is Status.UNPARSEABLE
 
 
 @pytest.mark.parametrize(

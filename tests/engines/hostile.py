@@ -14,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 KEY = "sk-test-4f1c9e7b2a"
+N_FIRST = 3
+"""Requests of a new run before its prompts: a question, and two unlike ones whose answers must differ."""
 PAGE = b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>"
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from batching import Batching
 from forked import done, started
-from hostile import KEY, PAGE, Hostile, say, text_of
+from hostile import KEY, N_FIRST, PAGE, Hostile, say, text_of
 from test_openai import HUNDRED, PROMPTS, asked_for, collected, files_with, opened, texts_of, top_of, whole
 
 from audit.asking.elicitation.expected import ExpectedElicitation
@@ -57,7 +57,7 @@ def by_batch(server, run, *overrides):
 def test_a_run_by_batch_is_the_run_without_row_for_row(tmp_path, undisturbed, capfd):
     server = Batching(polls=3)
     pd.testing.assert_frame_equal(by_batch(server, tmp_path / "run"), undisturbed)
-    assert (server.n, len(server.batches), len(server.asked_by_batch)) == (1, 1, N)  # one question before it begins
+    assert (server.n, len(server.batches), len(server.asked_by_batch)) == (N_FIRST, 1, N)
     assert server.n_polls == 4
     assert "batch batch_0 of 50 requests is submitted; if this process ends, the same" in capfd.readouterr().err
     assert files_with(KEY, tmp_path) == []
@@ -139,7 +139,7 @@ def test_few_that_are_left_are_not_worth_another_batch(tmp_path, undisturbed, mo
     monkeypatch.setattr(batches, "LEAST", 20)
     server = Batching(ends=fails_in_part)
     pd.testing.assert_frame_equal(by_batch(server, tmp_path / "run"), undisturbed)
-    assert (len(server.batches), server.n) == (1, 1 + 10)
+    assert (len(server.batches), server.n) == (1, N_FIRST + 10)
 
 
 def test_a_request_that_never_has_an_answer_is_missing_and_told_and_all_together_stop_the_run(tmp_path, capfd):
@@ -221,7 +221,7 @@ def test_a_batch_that_fails_or_is_cancelled_stops_the_run_which_goes_on(how, tmp
 def test_a_budget_holds_for_batches_and_what_was_submitted_is_read(tmp_path, undisturbed):
     server = Batching()
     with server.serving() as url:
-        for n in (19, 38):  # beside the list of models, and the question before the run
+        for n in (20 - N_FIRST, 39 - N_FIRST):  # beside the list of models, and the questions before the run
             with pytest.raises(BudgetError, match=r"max_requests=21 is used up"):
                 collected(tmp_path / "run", url, *BATCH, "engine.server.max_requests=21")
             assert len(server.asked_by_batch) == n

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hostile import FAULTS, KEY, Hostile, rating_of, say
+from hostile import FAULTS, KEY, N_FIRST, Hostile, rating_of, say
 from runs import FOUR_RELIGIONS
 
 from audit.asking.elicitation.expected import ExpectedElicitation
@@ -571,7 +571,7 @@ def test_a_run_that_a_lasting_fault_stops_goes_on_and_has_lost_nothing(fault, tm
     # What had been answered was not asked again: there is a question at the beginning of each session.
     assert len(server.asked) - n_answered == 50 - n_kept + 1
     # An answer that an impatient run did not wait for is not kept.
-    assert n_kept == n_answered - 1 or (fault in IMPATIENT and n_kept < n_answered)
+    assert n_kept == n_answered - N_FIRST or (fault in IMPATIENT and n_kept < n_answered)
     assert KEY not in str(stopped.value)
     assert files_with(KEY, tmp_path) == []
     assert not any(KEY in line for line in said)
@@ -597,7 +597,7 @@ def test_most_answers_of_a_shard_that_is_interrupted_are_kept(tmp_path, undistur
         assert not [*(tmp_path / "run").glob("ratings/part-*.parquet")]
         n_kept = n_kept_of(tmp_path / "run")
         n_asked = server.n
-        assert n_kept == n_asked - 2  # but for the question at the beginning, and the one that was refused
+        assert n_kept == n_asked - N_FIRST - 1  # but for the questions at the beginning, and what was refused
         ratings = collected(tmp_path / "run", url, "shard_size=50")
         assert server.n == n_asked + 1 + 50 - n_kept
     pd.testing.assert_frame_equal(ratings, undisturbed)
@@ -616,16 +616,61 @@ def test_a_budget_stops_a_run_that_goes_on_session_by_session(budget, name, tmp_
                 break
     assert n_sessions > 2
     pd.testing.assert_frame_equal(ratings, undisturbed)
-    assert server.n == 50 + n_sessions  # each prompt once, and a question at the beginning of each session
+    # Each prompt once, a question at the beginning of each session, and two more of the first.
+    assert server.n == 50 + n_sessions + N_FIRST - 1
     if name == "max_requests":
-        assert n_sessions == math.ceil(50 / (budget - 1))
+        assert n_sessions == math.ceil((50 + N_FIRST - 1) / (budget - 1))
 
 
 def test_what_is_asked_again_for_the_noise_is_asked_and_not_remembered(tmp_path):
     server = Hostile()
     with server.serving() as url:
         collected(tmp_path / "run", url, "elicitation.noise_sample=8")
-    assert server.n == 1 + 50 + 8
+    assert server.n == N_FIRST + 50 + 8
+
+
+def test_a_server_that_answers_unlike_questions_alike_is_told_once_and_on_the_page(audit, tmp_path, capsys):
+    same = "50, <b>as\x1b[31m always</b>"
+    server = Hostile(answer=lambda text: same, fault=lambda try_, n: "401" if n == 31 else "")
+    quick = ("elicitation=generate", "stimuli.placebo=0", "statistics.n_permutations=100")
+    with server.serving() as url:
+        assert audit("run", *asked_for(url, "run"), *quick) == 2
+        first = capsys.readouterr().err
+        n_asked, n_kept = len(server.asked), n_kept_of(tmp_path / "run")
+        assert audit("run", *asked_for(url, "run"), *quick) == 0
+        assert len(server.asked) == n_asked + 50 - n_kept  # the two are not asked again
+    assert first.count("warning: the server gave the same answer to two unlike questions") == 1
+    assert "“50, <b>as\\x1b[31m always</b>”" in first
+    assert "unlike questions" not in capsys.readouterr().err
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["model"]["same_answer"] == same
+    assert "engine_checked" not in manifest
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count("The server gave the same answer to two unlike questions") == 1
+    assert "“50, &lt;b&gt;as\\x1b[31m always&lt;/b&gt;”" in page
+
+
+def thinking_for_long(text):
+    """Answer the first question only; the room of others goes into a thought that is not shown."""
+    return "7" if text.endswith("7") else {"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "checked", "same"),
+    [
+        (str, "two unlike prompts get different texts", None),
+        (lambda text: "7" + " " * len(text), None, "7"),
+        (thinking_for_long, None, None),
+    ],
+)
+def test_what_two_unlike_questions_show_is_in_the_manifest(answer, checked, same, tmp_path):
+    server = Hostile(answer=answer, fault=lambda try_, n: "401" if n > N_FIRST + 2 else "")
+    said = []
+    with server.serving() as url, contextlib.suppress(ModelError):
+        collected(tmp_path / "run", url, said=said)
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert (manifest.get("engine_checked"), manifest["model"].get("same_answer")) == (checked, same)
+    assert any("unlike questions" in line for line in said) == (same is not None)
 
 
 def test_the_manifest_says_which_server_and_how_it_changed(tmp_path):
@@ -679,7 +724,7 @@ def test_a_run_killed_half_way_goes_on_without_a_row_lost_or_twice(tmp_path, und
         assert files_with(KEY, tmp_path) == []
         ratings = collected(tmp_path / "run", url, "shard_size=50")
     pd.testing.assert_frame_equal(ratings, undisturbed)
-    assert server.n <= 50 + 3 + 2 * 2  # each prompt once, but for those under way
+    assert server.n <= 50 + N_FIRST + 2 + 2 * 2  # each prompt once, but for those under way
 
 
 def test_an_interruption_by_the_user_does_not_wait_for_a_slow_server(opened, request):
@@ -857,5 +902,5 @@ def test_questionnaires_are_filled_in_by_a_server(audit, tmp_path):
         assert audit("run", *words, "task=inventory", "task.method=generate", "task.n_orders=1") == 0
     answers = pd.read_parquet(tmp_path / "run" / "answers.parquet")
     assert answers["status"].astype(str).eq("rated").all()
-    assert server.n == 1 + answers["prompt_index"].nunique()
+    assert server.n == N_FIRST + answers["prompt_index"].nunique()
     assert files_with(KEY, tmp_path) == []

@@ -67,6 +67,7 @@ _FORMATS: Final = (
     r"b|strong|i|em|u|s|p|br|hr|div|span|sup|sub|small|big|mark|code|pre|center|font|h[1-6]|[uod]l|li|d[td]"
     r"|t(?:able|r|d|h|head|body)|blockquote|body|html"
 )
+_OWN_LINES: Final = r"p|br|div|li|t[rdh]|d[td]|pre|h.*"  # of these formats: numbers in two cells are not one number
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[a-z][\w:-]{0,40})(?P<attributes> [^<>\n]{0,80})?/?>", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(
     r"[\"'*`_]*([a-z][\w:-]{0,40}?)[\"'*`_]* ?= ?(?:[\"'*`]+([^\"'*`\n]*)[\"'*`]+|([^\s\"'*`/]+))", re.IGNORECASE
@@ -308,7 +309,7 @@ def _of_tag(tag: re.Match[str]) -> str:
         said = [f"{each[1]}: {each[2] or each[3]}" for each in _ATTRIBUTE.finditer(attributes)]
         return "\n" if tag["close"] else "\n".join(["", *said, ANSWER])
     if re.fullmatch(_FORMATS, name):
-        return "\n" if name in {"p", "br", "div", "li", "tr", "hr", "pre"} or name[0] == "h" else ""
+        return "\n" if re.fullmatch(_OWN_LINES, name) else ""
     return f"\n{UNKNOWN}\n"
 
 

@@ -28,6 +28,7 @@ from audit.configuration.engine import EngineConfig
 from audit.errors import ModelError, WorkerError
 from audit.tables.formatting import plural
 from audit.tables.version import __version__
+from stimuli.errors import in_one_line
 
 LISTEN_FOR: Final = 1.0  # longest wait of a relay for a message, in seconds
 STOP_WITHIN: Final = 5.0  # seconds that a relay has to end its worker before it is killed itself
@@ -109,7 +110,7 @@ class RayWorker(Worker):
             try:
                 heard: list[Event] = pickle.loads(self._ray.get(self._actor.hear.remote()))
             except Exception as error:  # whatever Ray raises for a lost actor or cluster
-                post(Ended(" ".join(str(error).split())[:300] or type(error).__name__))
+                post(Ended(in_one_line(error)[:300] or type(error).__name__))
                 return
             for event in heard:
                 post(event)
@@ -172,7 +173,7 @@ def connect(engine: EngineConfig) -> Any:
     try:
         ray.init(**{"address": address, **here}, log_to_driver=False, logging_level="ERROR")
     except Exception as error:  # gRPC and Ray raise many kinds
-        why = " ".join(str(error).split())[:200]
+        why = in_one_line(error)[:200]
         raise WorkerError(
             f"engine.ray.address={address}: no Ray cluster can be reached there ({why}); give the address of a "
             "running cluster, or null for this machine"

@@ -22,6 +22,7 @@ from typing import Final
 
 from audit.tables.formatting import brief
 from audit.tables.version import __version__
+from stimuli.errors import in_one_line
 
 SWITCH: Final = "AUDIT_TRACEBACK"  # an environment variable; unless it is empty or 0, tracebacks are also printed
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
@@ -60,7 +61,7 @@ def _named(error: BaseException) -> str:
 def _words(error: BaseException) -> str:
     """Return an error's message on one line; empty if it cannot be made."""
     try:
-        return " ".join(str(error).split())
+        return in_one_line(error)
     except Exception:  # an error whose message fails is one more error
         return ""
 

@@ -35,6 +35,7 @@ from audit.statistics.planning import detectable_by, narratives_to_find
 from audit.tables.formatting import plural
 from audit.tables.shared import OVERALL
 from audit.tasks.base import Task
+from stimuli.errors import in_one_line
 from stimuli.manipulation import manipulated
 from stimuli.prompts import Prompt, PromptGrid
 from stimuli.strategies import CLOSING, THOUGHT
@@ -152,7 +153,11 @@ def forecast(task: Task[Any], plan: Planned, *, probe_s: float, count_tokens: bo
     tokenizer = _tokenizer(config, say) if count_tokens else None
     counted = _count(task, plan, left, tokenizer, say=say)
     probe = None
-    calls = (*counted.calls, *_trials(trials, counted.calls[0], tokenizer, config.elicitation.max_tokens))
+    calls = (
+        *counted.calls,
+        *_trials(trials, counted.calls[0], tokenizer, config.elicitation.max_tokens),
+        *_checks_of_server(config, counted.calls[0]),
+    )
     if probe_s and calls[0].n_left and not config.engine.batch:
         probe = _probe(task, plan, probe_s, words=any(each.what == IN_WORDS for each in calls), say=say)
     seconds = low = high = None
@@ -229,6 +234,7 @@ IN_WORDS: Final = "answered in words"
 AGAIN: Final = "asked again"
 WITHOUT: Final = "without identities"
 TRIALS: Final = "to choose the elicitation"
+READS: Final = "to check the server"
 
 
 @dataclass(frozen=True)
@@ -350,6 +356,16 @@ def _trials(prompts: Sequence[Prompt], own: Calls, tokenizer: ChatTokenizer | No
         n = len(prompts)
         sizes = None if tokenizer is None else sum(map(len, tokenizer.encode_prompts(prompts)))
         yield Calls(TRIALS, n, n, sizes, sizes, n * max_tokens, n_characters=sum(map(_letters, prompts)))
+
+
+def _checks_of_server(config: AuditConfig, own: Calls) -> Iterator[Calls]:
+    """Yield the calls that show whether a server reads its prompts: of a new run, unless it is asked by tokens."""
+    from audit.engines.proof import PROMPTS as ASKED
+    from audit.engines.proof import ROOM
+
+    if config.engine.name == "openai" and own.n_left == own.n:
+        n = len(ASKED)
+        yield Calls(READS, n, n, None, None, n * ROOM, exact=False, n_characters=sum(map(_letters, ASKED)))
 
 
 def _room(plan: Planned) -> int:
@@ -584,7 +600,7 @@ def _gaps_of(run: Path) -> pd.DataFrame:
             worded = controls.loc[controls["control"] == "wording", columns]
             rows = pd.concat([rows, worded.assign(scope=WORDED)]) if len(worded) else rows
     except (OSError, ValueError, KeyError) as error:
-        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        why = getattr(error, "strerror", None) or in_one_line(error)
         raise StoreError(f"{path} cannot be read ({why}); {again}") from error
     return rows
 

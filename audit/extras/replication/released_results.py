@@ -30,7 +30,7 @@ from audit.errors import ConfigError, StoreError
 from audit.runs.outside import ABSENT, FloatArray, IntArray, ratings_table
 from audit.tables.formatting import plural
 from audit.tables.ratings import Status
-from stimuli.errors import suggest
+from stimuli.errors import in_one_line, suggest
 from stimuli.files import read_file
 from stimuli.identities import Dimension, Identity, load_dimensions
 from stimuli.prompts import PUBLISHED_VARIANTS
@@ -518,7 +518,7 @@ def _columns(
     except UnicodeDecodeError as error:
         raise StoreError(f"{path} is not UTF-8 ({error.reason}); save it as UTF-8") from error
     except (ParserError, EmptyDataError, ValueError) as error:
-        raise StoreError(f"{path} cannot be read as TSV ({' '.join(str(error).split())})") from error
+        raise StoreError(f"{path} cannot be read as TSV ({in_one_line(error)})") from error
     if read.empty:
         raise ConfigError(f"{path}: has columns but no rows")
     return read, tuple(name for place, name in enumerate(head) if place not in places and name)

@@ -35,6 +35,7 @@ from audit.tasks.measures.classified import wanted_classifiers
 from audit.tasks.measures.epitome import MECHANISMS
 from audit.tasks.reply.given_scores import NAME as GIVEN
 from audit.tasks.reply.given_scores import wanted_scores
+from stimuli.errors import in_one_line
 from stimuli.files import read_file
 from stimuli.identities import Dimension
 from stimuli.json_text import parse_json
@@ -108,7 +109,7 @@ def _checked(wanted: Wanted, trial: Wanted, *, config: MeasuresConfig, say: Say)
         try:
             opened = trial.open() if trial.check is None else trial.check()
         except ModelError as error:
-            absent = _in_one_line(error)
+            absent = in_one_line(error)
         else:
             for model, licence in _licences(getattr(opened, "facts", {})):
                 if re.search(r"\bnc\b", licence):
@@ -127,10 +128,6 @@ def _licences(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for own in facts.values():
         if isinstance(own, Mapping):
             yield from _licences(own)
-
-
-def _in_one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def score_replies(scoring: Scoring, folder: RunFolder, manifest: Manifest, *, say: Say) -> Manifest:
@@ -188,7 +185,7 @@ def _take(
     try:
         scorer = wanted.open()
     except ModelError as error:
-        return manifest.adding("absent", **{name: _in_one_line(error)})
+        return manifest.adding("absent", **{name: in_one_line(error)})
     facts = json.loads(json.dumps(scorer.facts))  # as read back from the manifest
     if not same or taken["facts"] != facts:  # another scorer, or other weights under the same name
         taken = {}
@@ -210,7 +207,7 @@ def _take(
         for number in unjudged:
             _judge_again(cast("RubricJudge", scorer), replies, scoring, folder, number, taken, say=say)
     except (ModelError, MemoryError, RuntimeError) as error:  # torch raises the last, as when a GPU is full
-        why = _in_one_line(error) if isinstance(error, ModelError) else f"it failed ({first_line(error)})"
+        why = in_one_line(error) if isinstance(error, ModelError) else f"it failed ({first_line(error)})"
         return manifest.adding("absent", **{name: why})
     return manifest.adding("scorers", **{name: taken})
 
