@@ -10,15 +10,18 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from stimuli.errors import Faults, StimulusError, suggest
-from stimuli.narratives import EmotionWords, Narrative, Narratives, emotion_words
+from stimuli.narratives import EmotionWords, Narrative, Narratives, emotion_words, hash_of
 from stimuli.tables import read_cells
 
 BETWEEN_CAUSES: Final = "||"  # stands between several causes of one cell
+
+Shown: TypeAlias = Literal["lines", "turns", "speaker"]
 
 _NEEDED: Final = ("conversation_id", "turn", "speaker", "text", "emotion")
 _MAY_BE_EMPTY: Final = ("emotion", "identity", "cause")
@@ -31,8 +34,7 @@ class Conversations:
     """Utterances to ask about."""
 
     # One an utterance with an emotion, conversation by conversation and turn by turn, the same text in all wordings:
-    # lines "speaker: text", the utterance itself last, and a sentence that says so. narrative_id is
-    # conversation_id:turn, emotion the corpus' label.
+    # as read_conversations says. narrative_id is conversation_id:turn, emotion the corpus' label.
     narratives: Narratives
     labels: tuple[str, ...]  # the emotions there are, sorted: what a model chooses from
     identities: Mapping[str, str]  # narrative_id → the speaker's own identity, if the corpus has them
@@ -73,6 +75,9 @@ def read_conversations(
     keep_names: bool = False,  # in place of "Person A" and so on, letters in the order in which they first speak
     synonyms: Mapping[str, Sequence[str]] | None = None,  # label → other words for it, such as joy → happiness
     missing: Sequence[str] = (),  # what stands for an empty cell, such as NA
+    shown: Shown = "lines",
+    first_speaker: bool = False,  # whether the label is of the conversation, and of who speaks first
+    n_later: int = 0,  # of `speaker`: messages after the first that are asked about, too
 ) -> Conversations:
     """Read a corpus of conversations whose utterances have emotions, and perhaps causes.
 
@@ -81,6 +86,12 @@ def read_conversations(
     utterances are in its order. An utterance whose emotion is empty, or whose text has no letter or digit ("!"), is
     shown, but not asked about. An identity is its speaker's throughout the conversation. A cause is words of this or an
     earlier utterance; ``||`` stands between several, any of which is right, and an empty cell says that there is none.
+
+    ``shown`` says what a narrative is. ``lines``: lines "speaker: text", the utterance itself last, and a sentence that
+    says so. ``turns``: the speaker's first line, with their later ones in ``later`` and what others said between them
+    in ``answered``; what others said before it is left out. ``speaker``: one narrative a conversation, its first
+    utterance, with ``n_later`` messages of the same speaker in ``later``. Lines that one side says in a row are one
+    message.
 
     StimulusError if a turn stands twice in its conversation; a speaker has two identities; a cause is in no utterance
     that is shown; a label is no word, is written in two ways, or is the only one; a synonym is of no label, is no word,
@@ -104,6 +115,11 @@ def read_conversations(
         if ours not in named:
             raise StimulusError(f"stimuli.conversations.{ours} must name a column of {path}")
     conversations = _conversations(path, named, missing)
+    if first_speaker:
+        conversations = [
+            [each if each.speaker == said[0].speaker else replace(each, emotion="") for each in said]
+            for said in conversations
+        ]
     targets = [each for said in conversations for each in said if each.is_asked]
     labels = _labels(targets, path)
     others = _synonyms(synonyms or {}, labels, path)
@@ -111,33 +127,45 @@ def read_conversations(
     identities: dict[str, str] = {}
     causes: dict[str, tuple[str, ...]] = {}
     faults = Faults(str(path))
+    n_short = 0
     for said in conversations:
         shown_as, whose = _names(said, keep_names=keep_names), _identities(said)
         for place, target in enumerate(said):
-            if not target.is_asked:
+            if not target.is_asked or (place and shown == "speaker"):
                 continue
-            shown = said[0 if history is None else max(0, place - history) : place + 1]
-            narrative = _narrative(target, shown, shown_as)
+            window = said[0 if history is None else max(0, place - history) : place + 1]
+            narrative = _narrative(target, _lines(target, window, shown_as))
+            if shown != "lines":
+                messages = _messages(target, window if shown == "turns" else said)
+                own, others = messages[::2], messages[1::2]
+                if shown == "speaker" and len(own) <= n_later:
+                    n_short += 1
+                    continue
+                later, answered = (own[1:], others) if shown == "turns" else (own[1 : 1 + n_later], ())
+                narrative = replace(_narrative(target, own[0]), later=later, answered=answered)
             narratives.append(narrative)
             identities[narrative.narrative_id] = whose.get(target.speaker, "")
             if "cause" in named:
                 try:
-                    _check_causes(target, shown, said)
+                    _check_causes(target, window, said)
                 except StimulusError as fault:
                     faults.add(target.place, str(fault).removeprefix(f"{target.place}: "))
                 causes[narrative.narrative_id] = target.causes
     faults.check()
-    digest = hashlib.sha256()
-    for narrative in narratives:
-        digest.update(json.dumps(_parts(narrative)).encode() + b"\n")
-    of_all = json.dumps([digest.hexdigest(), labels, identities, causes], sort_keys=True)
+    if not narratives:
+        raise StimulusError(
+            f"{path}: in no conversation does the person who begins it write {1 + n_later} messages; use fewer turns"
+        )
+    of_narratives = hash_of(narratives)
+    of_all = json.dumps([of_narratives, labels, identities, causes], sort_keys=True)
     return Conversations(
         Narratives(
             "conversations",
             tuple(narratives),
             len(narratives),
-            digest.hexdigest(),
+            of_narratives,
             n_not_asked=sum(bool(each.emotion) and not each.is_asked for said in conversations for each in said),
+            n_short=n_short,
         ),
         labels,
         identities,
@@ -262,9 +290,19 @@ def _identities(said: Sequence[_Utterance]) -> dict[str, str]:
     return {speaker: each.identity for speaker, each in first.items()}
 
 
-def _narrative(target: _Utterance, shown: Sequence[_Utterance], shown_as: Mapping[str, str]) -> Narrative:
+def _lines(target: _Utterance, shown: Sequence[_Utterance], shown_as: Mapping[str, str]) -> str:
     lines = [f"{shown_as[each.speaker]}: {each.text}" for each in shown]
-    text = "\n".join([*lines, "", _ASKED.format(shown_as[target.speaker])])
+    return "\n".join([*lines, "", _ASKED.format(shown_as[target.speaker])])
+
+
+def _messages(target: _Utterance, said: Sequence[_Utterance]) -> tuple[str, ...]:
+    """Return what the target's speaker says, and what is answered, in turn: from their first line on."""
+    sides = [(own, "\n".join(each.text for each in each_of)) for own, each_of in
+             groupby(said, key=lambda each: each.speaker == target.speaker)]  # fmt: skip
+    return tuple(text for _, text in (sides if sides[0][0] else sides[1:]))
+
+
+def _narrative(target: _Utterance, text: str) -> Narrative:
     words = emotion_words().get(target.emotion, EmotionWords("", ""))
     return Narrative(f"{target.conversation_id}:{target.turn}", target.emotion, words, text, text, text)
 
@@ -298,9 +336,3 @@ def _has_word(text: str) -> bool:
 def _line(said: _Utterance) -> str:
     """Say where an utterance stands, within the file that a message has named."""
     return said.place.rpartition(": ")[2]
-
-
-def _parts(narrative: Narrative) -> tuple[str, ...]:
-    """Return what :func:`~stimuli.narratives.load_narratives` hashes of a narrative."""
-    texts = narrative.neutral, narrative.first_person, narrative.third_person
-    return (narrative.narrative_id, narrative.emotion, *astuple(narrative.words), *texts)

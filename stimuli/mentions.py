@@ -33,6 +33,11 @@ def remarks(narratives: Narratives | None, dimensions: Sequence[Dimension]) -> t
             f"{n} {'utterance' if n == 1 else 'utterances'} of the corpus {'is' if n == 1 else 'are'} marks alone, as "
             "'!' is: shown to the model, and not asked about"
         )
+    if n := narratives.n_short:
+        found.append(
+            f"{n} {'conversation is' if n == 1 else 'conversations are'} left out: the person says less in "
+            f"{'it' if n == 1 else 'them'} than the strategy has turns"
+        )
     if narratives.source == "csv" and (named := list(_mentions(narratives, dimensions))):
         first, word = named[0]
         n, of = len(named), len(narratives.narratives)
@@ -55,7 +60,8 @@ def _mentions(narratives: Narratives, dimensions: Sequence[Dimension]) -> Iterat
     groups = either({group for identity in own for group in identity.groups if len(group) >= _SHORTEST})
     any_of = re.compile(rf"(?<!\w)(?:(?i:{terms}){f'|{groups}' if groups else ''})(?!\w)")
     for narrative in narratives.narratives:
-        said = (any_of.search(narrative.wording(wording)) for wording in WORDINGS)
+        texts = (*map(narrative.wording, WORDINGS), *narrative.later)
+        said = map(any_of.search, texts)
         if match := next(filter(None, said), None):
             yield narrative.narrative_id, match[0]
 

@@ -40,6 +40,8 @@ _NO_VALUE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null"})
 """What R, pandas, spreadsheets and data banks write where there is no value."""
 _SHOWN: Final = 50  # letters of a text that a message shows
 _PLACES: Final = 50  # rows that a message names beside the first
+LATER_TURNS: Final = tuple(f"turn_{number}" for number in range(2, 17))
+"""What the person says after a narrative, message by message: placeholders of strategies, and our names of columns."""
 INTENSITIES: Final = ("mild", "middle", "strong")  # the intensities that each situation of `geneva20` is written in
 HOU2025_COUNTS: Final = {
     "anger": 550, "disgust": 550, "fear": 550, "sadness": 550, "boredom": 550, "joy": 550, "pride": 550,
@@ -82,6 +84,9 @@ class Narrative:
     third_person: str
     situation: str = ""  # what narratives of one event in several intensities share
     intensity: str = ""  # which of INTENSITIES it was written for
+    later: tuple[str, ...] = ()  # what the person says after it, message by message
+    # What was answered before each of `later`, to be shown as the model's; empty if the model answers itself.
+    answered: tuple[str, ...] = ()
 
     def wording(self, name: str, *, experiencer: str = "the person") -> str:
         """Return the text in one of :data:`WORDINGS`, with these words in the experiencer's place, if it has one."""
@@ -100,6 +105,7 @@ class Narratives:
     # what else the source holds, in the order of its file; no part of the run, and not kept with it
     others: tuple[Narrative, ...] = field(default=(), repr=False, compare=False)
     n_not_asked: int = 0  # utterances that have an emotion and are only shown, since they are marks alone
+    n_short: int = 0  # conversations that are left out, since the person says less than the strategy shows
 
     @property
     def remark(self) -> str:
@@ -150,7 +156,8 @@ def load_narratives(
     ``source`` is ``geneva`` or ``geneva20`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv``
     (a user's file). ``columns`` has the file's column for each of ``narrative_id emotion neutral first_person
     third_person emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier.
-    The last two are also taken from columns of these names, and from one row of an emotion for its others; see
+    ``turns`` has the columns of what the person says later, in order. ``emotion_noun`` and ``emotion_adjective`` are
+    also taken from columns of these names, and from one row of an emotion for its others; see
     :func:`stimuli.emotion_names.words_of_emotion` for what is taken where there are none.
 
     ``situations_per_emotion`` are drawn without replacement, each emotion from its own random stream, so that leaving
@@ -278,7 +285,9 @@ def hash_of(narratives: Iterable[Narrative]) -> str:
     """Return the SHA-256 of narratives' texts, identifiers and emotion words, in their order."""
     digest = hashlib.sha256()
     for n in narratives:
-        parts = (n.narrative_id, n.emotion, n.words.noun, n.words.adjective, n.neutral, n.first_person, n.third_person)
+        texts = (n.neutral, n.first_person, n.third_person)
+        later = (n.later, n.answered) if n.later else ()
+        parts = (n.narrative_id, n.emotion, n.words.noun, n.words.adjective, *texts, *later)
         digest.update(json.dumps(parts).encode() + b"\n")
     return digest.hexdigest()
 
@@ -346,6 +355,10 @@ def _read_csv(
     for ours in ("narrative_id", "emotion"):
         if ours not in named:
             raise StimulusError(f"stimuli.columns.{ours} must name a column of {path}")
+    turns = named.pop("turns", ())
+    if len(turns) > len(LATER_TURNS):
+        raise StimulusError(f"stimuli.columns.turns names {len(turns)} columns; name at most {len(LATER_TURNS)}")
+    named |= dict(zip(LATER_TURNS, turns, strict=False))
     if not any(wording in named for wording in WORDINGS):
         raise StimulusError(f"stimuli.columns must name a column for at least one of {', '.join(WORDINGS)}")
     read = read_cells(
@@ -385,14 +398,14 @@ def _check_own(
     spelt: dict[str, tuple[str, str]] = {}
     told: dict[tuple[str, ...], str] = {}
     for place, cells in read:
-        for name in ("emotion", *WORDINGS, *_WORDS):
+        for name in ("emotion", *WORDINGS, *_WORDS, *LATER_TURNS):
             cell = cells.get(name, "")
             if cell.casefold() in _NO_VALUE:
                 faults.add(
                     place,
                     f"{cell!r} in column {named.get(name, name)!r} means no value; fill the cell, or leave the row out",
                 )
-            if cell and not any(map(str.isalnum if name in WORDINGS else str.isalpha, cell)):
+            if cell and not any(map(str.isalpha if name in ("emotion", *_WORDS) else str.isalnum, cell)):
                 faults.add(
                     place,
                     f"{cell!r} in column {named.get(name, name)!r} has no letter; write it in words, or leave the row "
@@ -499,6 +512,7 @@ def _narrative(cells: Mapping[str, str], words: EmotionWords) -> Narrative:
         third_person=cells.get("third_person", ""),
         situation=cells.get("situation", ""),
         intensity=cells.get("intensity", ""),
+        later=tuple(cells[name] for name in LATER_TURNS if name in cells),
     )
 
 

@@ -220,7 +220,7 @@ class PromptVariant:
 
     def fill(self, perceiver: Identity, experiencer: Identity, narrative: Narrative) -> Prompt:
         """Return the prompt for one perceiver, experiencer and narrative."""
-        return self.filled(self.values(perceiver, experiencer, narrative))
+        return continued(self.filled(self.values(perceiver, experiencer, narrative)), narrative)
 
     def filled(self, values: Mapping[str, str]) -> Prompt:
         """Return the prompt that these values make."""
@@ -286,15 +286,36 @@ class DeployedVariant(PromptVariant):
 
     def filled(self, values: Mapping[str, str]) -> Prompt:
         """Return the prompt that these values make: the system prompt as it is."""
-        user = self.user.format(**values)
-        return Prompt(values["persona"], user if values["disclosure"] else user.lstrip(), earlier_turns(values))
+        user, told = self.user.format(**values), values["earlier_user"]
+        turns = (("user", told), ("assistant", values["earlier_assistant"])) if told else ()
+        return Prompt(values["persona"], user if values["disclosure"] else user.lstrip(), turns)
+
+
+def continued(prompt: Prompt, narrative: Narrative) -> Prompt:
+    """Return the prompt with what was answered and said after the narrative, if that is to be shown as turns."""
+    if not narrative.answered:
+        return prompt
+    said = (prompt.user, *narrative.later)
+    turns = tuple(
+        turn
+        for text, answer in zip(said[:-1], narrative.answered, strict=True)
+        for turn in (("user", text), ("assistant", answer))
+    )
+    return replace(prompt, turns=prompt.turns + turns, user=said[-1])
+
+
+def with_turns(prompt: Prompt) -> dict[str, str]:
+    """Return a prompt's messages as values of a strategy, which :func:`earlier_turns` reads."""
+    turns = {f"earlier_{place}": text for place, (_, text) in enumerate(prompt.turns)}
+    return {"system": prompt.system, "question": prompt.user, **turns}
 
 
 def earlier_turns(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the turns in which the user told who they are, by a prompt's values; none if they did not."""
-    if not values.get("earlier_user"):
-        return ()
-    return ("user", values["earlier_user"]), ("assistant", values["earlier_assistant"])
+    """Return the turns before a prompt's question, of the user and the assistant in turn, by its values."""
+    turns: list[tuple[str, str]] = []
+    while (text := values.get(f"earlier_{len(turns)}")) is not None:
+        turns.append((("user", "assistant")[len(turns) % 2], text))
+    return tuple(turns)
 
 
 def as_template(text: str) -> str:

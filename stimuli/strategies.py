@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from stimuli.errors import StimulusError
 from stimuli.identities import NO_PERSONA
+from stimuli.narratives import LATER_TURNS
 from stimuli.prompts import (
     SCALE_FIELDS,
     VALUE_NAMES,
@@ -23,8 +24,10 @@ from stimuli.prompts import (
     Prompt,
     PromptCell,
     PromptGrid,
+    continued,
     earlier_turns,
     placeholders,
+    with_turns,
 )
 
 MAX_STAGES: Final = 16
@@ -105,6 +108,8 @@ class Strategy:
     # Where a stage writes the reply that is asked for: how it does, with `question` for its prompt and `system` for its
     # system message. None asks for the reply, or for a rating, by the prompt's own question.
     reply: Stage | None = None
+    # Whether the calls are the turns of a talk with the person of the narrative: what each writes is a reply.
+    is_talk: bool = False
 
     def __post_init__(self) -> None:
         """Raise StimulusError if a template cannot be filled, a stage is for nothing, or nobody is the perceiver."""
@@ -173,7 +178,8 @@ class Strategy:
     @property
     def _known(self) -> frozenset[str]:
         """The placeholders that need no stage."""
-        return _ASKED | {KNOWLEDGE + relation for relation in self.relations}
+        later = LATER_TURNS if self.is_talk else ()
+        return _ASKED | {KNOWLEDGE + relation for relation in self.relations} | {*later}
 
     def _check(self, template: str, place: str, stages: Sequence[str], earlier: Sequence[str]) -> set[str]:
         """Return a template's placeholders; StimulusError for an unknown one, or a stage that is not written yet."""
@@ -187,6 +193,16 @@ class Strategy:
         return used
 
     @property
+    def n_turns(self) -> int:
+        """How many replies a talk has; 1 if it is none."""
+        return len(self.stages) + 1 if self.is_talk else 1
+
+    @property
+    def n_later(self) -> int:
+        """How many of a narrative's later messages the strategy shows."""
+        return max((place for place, name in enumerate(LATER_TURNS, start=1) if name in self.needs), default=0)
+
+    @property
     def brings(self) -> bool:
         """Whether there are examples or knowledge to bring to each narrative."""
         return self.examples is not None or bool(self.relations)
@@ -195,7 +211,7 @@ class Strategy:
     def needs(self) -> frozenset[str]:
         """Which of the values' placeholders the templates use, ``system`` and ``question`` among them."""
         known = self._known | {STAGE + stage.name for stage in self.stages}
-        return _ASKED & placeholders("".join(self._templates), known, place=self.name)
+        return _ASKED.union(LATER_TURNS) & placeholders("".join(self._templates), known, place=self.name)
 
     def tells_emotion(self, grid: PromptGrid) -> bool:
         """Say whether the model is told the narrative's emotion, by the strategy or by the prompt itself."""
@@ -208,7 +224,9 @@ class Strategy:
         del content["source"], content["deviates"]
         # A strategy without them is the one that it was before there were any.
         content = {
-            key: value for key, value in content.items() if value or key not in ("examples", "relations", "reply")
+            key: value
+            for key, value in content.items()
+            if value or key not in ("examples", "relations", "reply", "is_talk")
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -216,6 +234,11 @@ class Strategy:
         """Return the places of the earlier calls that a call sees as turns; None is the call that asks the question."""
         n_earlier = len(self.stages) if stage is None else stage
         return range({"all": 0, "last": max(n_earlier - 1, 0), "none": n_earlier}[self.history], n_earlier)
+
+    def said(self, values: Mapping[str, str]) -> list[str]:
+        """Return what the person of a talk writes, message by message, without the words around the narrative."""
+        later = (*(stage.prompt for stage in self.stages[1:]), self.question)
+        return [values["narrative"], *(template.format(**values) for template in later)]
 
     def prompt_of(self, stage: int | None, values: Mapping[str, str], outputs: Sequence[str]) -> Prompt:
         """Return the call of a stage, or of the audit's question (None), after the texts of all earlier stages."""
@@ -253,9 +276,10 @@ def strategy_values(
     """
     variant = grid.wordings[cell.wording]
     values = variant.values(cell.perceiver, cell.experiencer, cell.narrative)
-    prompt = variant.filled(values)
+    prompt = continued(variant.filled(values), cell.narrative)
     own = given[cell.narrative.narrative_id] if given else {}
-    return {**values, **own, "system": prompt.system, "question": prompt.user}
+    later = dict(zip(LATER_TURNS, cell.narrative.later, strict=False)) if not cell.narrative.answered else {}
+    return {**values, **own, **later, **with_turns(prompt)}
 
 
 def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
@@ -268,6 +292,19 @@ def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
         for name in sorted(SCALE_FIELDS):
             if name in strategy.needs or f"{{{name}}}" in shown:
                 raise StimulusError(f"{where} {{{name}}}, but this task has no rating scale")
+    for narrative in grid.narratives.narratives:
+        n_later = 0 if narrative.answered else len(narrative.later)
+        if narrative.answered and (alone := sorted(strategy.needs & {"narrative", "Narrative"})):
+            raise StimulusError(
+                f"{where} {{{alone[0]}}}, which with stimuli.conversations.shown=turns is the first message alone; use "
+                "stimuli.conversations.shown=lines, or a strategy that shows {question} alone"
+            )
+        if strategy.n_later > n_later:
+            raise StimulusError(
+                f"{where} {{{LATER_TURNS[n_later]}}}, but narrative {narrative.narrative_id!r} has "
+                f"{n_later} later messages; name their columns, stimuli.columns.turns=[A,B], with a text "
+                "in each row, or use strategy=talk, which has its own"
+            )
     for kind in ("noun", "adjective"):
         for narrative in grid.narratives.narratives if f"emotion_{kind}" in strategy.needs else ():
             if not getattr(narrative.words, kind):
@@ -276,7 +313,7 @@ def check_strategy(strategy: Strategy, grid: PromptGrid) -> None:
                     f"set stimuli.columns.emotion_{kind}, or use {{emotion}}"
                 )
     if isinstance(grid.variant, DeployedVariant):
-        if "question" not in strategy.needs or strategy.reply is not None:
+        if "question" not in strategy.needs or (strategy.reply is not None and not strategy.is_talk):
             raise StimulusError(
                 f"strategy {strategy.name} asks in its own words, without those in which the user says who they are; "
                 f"with prompt {grid.variant.name} use strategy=none, or one whose question has {{question}}"

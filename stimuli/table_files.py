@@ -30,6 +30,7 @@ SPSS: Final = frozenset({".sav", ".zsav"})
 SUFFIXES: Final = frozenset({*DELIMITED, *SPREADSHEETS, *LINES, *PARQUET, *SPSS})
 """What the names of tables end with; another file is taken for delimited text where any may be given."""
 WRITTEN_AS: Final = ".csv, .tsv or .txt, a spreadsheet (.xlsx), .parquet, .jsonl, or SPSS's .sav"  # the same in words
+_OF_DIALOGUES: Final = ["conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags"]
 _MOST_CELLS: Final = 100_000_000  # cells of a packed table: a few bytes can stand for any number of them
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[str]]]
@@ -93,6 +94,18 @@ def delimited(text: str, delimiter: str, *, long_cells: bool) -> Rows:
         if any(cell.strip() for cell in row):
             n_rows += 1
             yield begins, row
+
+
+def empathetic_dialogues(text: str) -> Rows | None:
+    """Return the rows of a file of EmpatheticDialogues, header first; None if the text is none.
+
+    Its cells are split at every comma and never quoted, and a comma in them is ``_comma_``. Rows of two of its three
+    files have a ninth cell with candidate replies, which is left out.
+    """
+    lines = [(number, line.rstrip("\r").split(",")) for number, line in enumerate(text.split("\n"), start=1) if line]
+    if not lines or lines[0][1] != _OF_DIALOGUES or any(len(row) not in (8, 9) for _, row in lines):
+        return None
+    return ((number, [cell.replace("_comma_", ",") for cell in row[:8]]) for number, row in lines)
 
 
 def json_lines(text: str) -> tuple[list[str], Rows]:

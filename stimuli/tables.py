@@ -29,6 +29,7 @@ from stimuli.table_files import (
     Rows,
     TableFile,
     delimited,
+    empathetic_dialogues,
     json_lines,
     parquet_columns,
     plain_name,
@@ -85,6 +86,8 @@ def open_table(
     if suffix in LINES:
         header, packed = json_lines(text)
         return TableFile(header, packed, sha256, "line")
+    if (dialogues := empathetic_dialogues(text)) is not None:
+        return TableFile(next(dialogues)[1], dialogues, sha256, "line", delimiter=",")
     said = _SEP_LINE.match(text)
     if delimiter is None:
         usual = "\t" if suffix in TABBED else ","

@@ -415,7 +415,8 @@ def _write_stage(
     from audit.asking.strategies.run import run_stage, write_thoughts
 
     plan = shared.plan
-    values = shared.asked(places, earlier).values
+    asked = shared.asked(places, earlier)
+    values = asked.values
     if number < len(plan.strategy.stages):
         return run_stage(
             plan.strategy,
@@ -425,6 +426,7 @@ def _write_stage(
             earlier=earlier,
             places=places,
             seed=plan.config.seed,
+            cells=asked.cells if plan.strategy.is_talk else (),
             done=done,
         )
     return write_thoughts(

@@ -164,9 +164,11 @@ def _conversation(
         CallShown(f"example {place}", user, answer, note="shown beforehand", example=True)
         for place, (user, answer) in enumerate(zip(turns[::2], turns[1::2], strict=True), start=1)
     ]
-    if earlier := earlier_turns(values):
-        (_, user), (_, answer) = earlier
-        calls.append(CallShown("earlier turn", user, answer, note="shown beforehand: the model did not write it"))
+    earlier = [text for _, text in earlier_turns(values)]
+    calls += [
+        CallShown("earlier turn", user, answer, note="shown beforehand: the model did not write it")
+        for user, answer in zip(earlier[::2], earlier[1::2], strict=True)
+    ]
     failed = False
     for place, stage in enumerate(strategy.stages):
         if failed:

@@ -24,7 +24,7 @@ from stimuli.fitting import asked_pairs
 from stimuli.identities import Dimension, load_dimensions, load_placebos
 from stimuli.knowledge import Knowledge, read_knowledge
 from stimuli.languages import LanguagePack
-from stimuli.narratives import Narratives, choose_narratives, load_narratives
+from stimuli.narratives import LATER_TURNS, Narratives, choose_narratives, load_narratives
 from stimuli.prompts import DeployedVariant, PromptCell, PromptGrid
 from stimuli.strategies import CLOSING, NO_STRATEGY, THOUGHT, Strategy, check_strategy
 
@@ -178,11 +178,16 @@ class Plan:
 
 def make_plan(config: AuditConfig) -> Plan:
     """Build the prompts of a configuration and check that its parts fit together."""
-    conversations = _read_corpus(config)
+    strategy = config.strategy.strategy(answer=config.task.stage if config.task.may_be_led else None)
+    conversations = _read_corpus(config, strategy)
     config, why_so_many = _sized(config, conversations)
     grid = build_grid(config, conversations)
-    strategy = config.strategy.strategy(replies=config.task.may_be_led)
     check_strategy(strategy, grid)
+    if config.stimuli.columns.turns and not strategy.needs & set(LATER_TURNS):
+        raise ConfigError(
+            f"stimuli.columns.turns={','.join(config.stimuli.columns.turns)} are messages of a talk, which strategy="
+            f"{strategy.name} does not show; add task=reply strategy=talk-file, or leave them out"
+        )
     _check_room(config, strategy)
     _check_wordings(config, strategy)
     pool = knowledge = None
@@ -293,6 +298,11 @@ def _check_thinking(plan: Plan) -> None:
     thinking, longest = plan.config.thinking, plan.config.model.max_model_len
     if not thinking.is_on:
         return
+    if plan.strategy.is_talk:
+        raise ConfigError(
+            f"thinking={thinking.mode}: strategy {plan.strategy.name} has several turns, and a model thinks before the "
+            "last only, so turns could not be compared; use thinking=off, or strategy=none"
+        )
     if any(stage.name == THOUGHT for stage in plan.strategy.stages):
         raise ConfigError(
             f"strategy {plan.strategy.name}: a stage is called {THOUGHT}, the name of the model's own thoughts "
@@ -317,15 +327,20 @@ def _check_room(config: AuditConfig, strategy: Strategy) -> None:
             )
 
 
-def _read_corpus(config: AuditConfig) -> Conversations | None:
+def _read_corpus(config: AuditConfig, strategy: Strategy) -> Conversations | None:
     """Read the conversations that are asked about; None if the narratives have another source."""
     stimuli = config.stimuli
     if stimuli.source != "conversations":
         return None
     if stimuli.path is None or stimuli.conversations is None:
         raise ConfigError("stimuli=conversations needs stimuli.path: a CSV file with one utterance per row")
-    columns = stimuli.conversations.model_dump(exclude={"history", "keep_names", "synonyms"})
     own = stimuli.conversations
+    if own.shown == "turns" and config.task.kind != "reply":
+        raise ConfigError(
+            f"stimuli.conversations.shown=turns: task={config.task.kind} asks about a conversation, in which the model "
+            "takes no part; use stimuli.conversations.shown=lines, or task=reply"
+        )
+    columns = own.model_dump(exclude={"history", "keep_names", "synonyms", "shown", "first_speaker"})
     return read_conversations(
         stimuli.path,
         columns,
@@ -333,6 +348,9 @@ def _read_corpus(config: AuditConfig) -> Conversations | None:
         keep_names=own.keep_names,
         synonyms=own.synonyms,
         missing=stimuli.missing or (),
+        shown=own.shown,
+        first_speaker=own.first_speaker,
+        n_later=strategy.n_later,
     )
 
 
@@ -370,7 +388,8 @@ def build_grid(config: AuditConfig, conversations: Conversations | None = None) 
             per_emotion=per_emotion,
             seed=config.seed,
         )
-        narratives = replace(narratives, n_not_asked=conversations.narratives.n_not_asked)
+        of_all = conversations.narratives
+        narratives = replace(narratives, n_not_asked=of_all.n_not_asked, n_short=of_all.n_short)
     else:
         narratives = load_narratives(
             stimuli.source,

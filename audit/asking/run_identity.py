@@ -339,5 +339,6 @@ def _describe_strategy(strategy: Strategy) -> dict[str, Any]:
         "deviates": strategy.deviates,
         "stages": [stage.name for stage in strategy.stages],
         **({"reply": strategy.reply.name} if strategy.reply is not None else {}),
+        **({"n_turns": strategy.n_turns} if strategy.is_talk else {}),
         "sha256": strategy.sha256,
     }

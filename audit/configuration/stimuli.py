@@ -7,12 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from audit.configuration.groups import OptionGroup, Words
+from audit.configuration.groups import GroupWithNewOptions, OptionGroup, Words
+from stimuli.conversations import Shown
 from stimuli.pairs import PairsAsked
 
 
-class ColumnsConfig(OptionGroup):
+class ColumnsConfig(GroupWithNewOptions):
     """Column names in a user's file of narratives; None if the file lacks the column."""
+
+    _of_servers = ("turns",)
 
     narrative_id: str | tuple[str, ...] | None = Field(
         description="stimuli=csv: the column with the narrative's identifier; [a,b] if several columns identify it "
@@ -36,10 +39,17 @@ class ColumnsConfig(OptionGroup):
         description='stimuli=csv: the column with the emotion\'s adjective, as in "how angry"; null = '
         "emotion_adjective, if the file has it, else a packaged word"
     )
+    turns: Words | None = Field(
+        default=None,
+        description="stimuli=csv: the columns with what the person writes after the narrative, message by message, for "
+        "strategy=talk-file; null = none",
+    )
 
 
-class ConversationsConfig(OptionGroup):
+class ConversationsConfig(GroupWithNewOptions):
     """Column names in a user's corpus (None if absent), how much history is shown, and synonyms of its labels."""
+
+    _of_servers = ("shown", "first_speaker")
 
     conversation_id: str | tuple[str, ...] = Field(
         description="the column with the conversation's identifier; [a,b] if several columns identify it together"
@@ -62,6 +72,17 @@ class ConversationsConfig(OptionGroup):
     )
     history: int | None = Field(ge=0, description="maximum number of earlier utterances to show; null = all")
     keep_names: bool = Field(description="true = speakers keep their names; false = Person A, Person B")
+    shown: Shown = Field(
+        default="lines",
+        description="lines = earlier utterances and the one asked about as quoted lines; turns = as chat messages, the "
+        "speaker's the user's and others' the model's (task=reply); speaker = the first utterance of each "
+        "conversation, and the same speaker's next ones for strategy=talk-file",
+    )
+    first_speaker: bool = Field(
+        default=False,
+        description="true = the emotion is that of the conversation's first speaker, and only their utterances are "
+        "asked about",
+    )
     synonyms: dict[str, Words] | None = Field(
         default=None,
         description="words in answers that count as a label, e.g. {joy: [happiness, happy]}; forms of the label "

@@ -9,9 +9,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, FieldSerializationInfo, field_serializer, field_validator, model_validator
 
-from audit.configuration.groups import Name, OptionGroup, Temperature, TopP, Words
+from audit.configuration.groups import GroupWithNewOptions, Name, OptionGroup, Temperature, TopP, Words
 from audit.errors import ConfigError
 from stimuli.knowledge import RELATIONS
+from stimuli.narratives import LATER_TURNS
+from stimuli.prompts import VALUE_NAMES, placeholders
 from stimuli.strategies import NO_STRATEGY, Examples, Stage, Strategy
 
 
@@ -91,13 +93,15 @@ class KnowledgeConfig(OptionGroup):
         return self
 
 
-class StrategyConfig(OptionGroup):
+class StrategyConfig(GroupWithNewOptions):
     """The calls that lead the model to its answer; none by default.
 
     ``stages`` maps names to calls, in order; a null stage is skipped. It is serialised as a list, because mappings are
     written sorted. ``reply_stage`` names the last stage if it writes the reply that task=reply asks for, and
     ``reply_prompt`` is that stage's prompt then; empty keeps the stage's own.
     """
+
+    _of_servers = ("turns",)
 
     name: Name = Field(default=NO_STRATEGY, description="the strategy's name in reports")
     source: str = Field(default="", description="the strategy's source, for the report")
@@ -137,6 +141,11 @@ class StrategyConfig(OptionGroup):
         default=None,
         description="knowledge about each narrative, for {knowledge_RELATION}, as in knowledge-file.yaml; null = none",
     )
+    turns: Words = Field(
+        default=(),
+        description="task=reply: what the person writes after the narrative, message by message; each answer is "
+        "scored. {turn_2}, {turn_3} ... are the narrative's own (stimuli.columns.turns)",
+    )
     reply_stage: str | None = Field(
         default=None,
         description="The last stage, if its text is the reply that task=reply asks for, so that no further call is "
@@ -173,21 +182,25 @@ class StrategyConfig(OptionGroup):
     def _writer_is_left_out(self) -> bool:
         return self.reply_stage in self.stages and self.stages[self.reply_stage] is None
 
-    def strategy(self, *, replies: bool = False) -> Strategy:
+    def strategy(self, *, answer: Stage | None = None) -> Strategy:
         """Build the strategy.
 
-        With ``replies``, ``reply_stage`` writes the reply in place of the question, unless that stage is skipped.
+        ``answer`` has the settings of a written reply, for tasks that ask for one; ``reply_stage`` then writes it in
+        place of the question, unless that stage is skipped.
         """
         # The last newline of a YAML block is not part of the text, as in prompts.
-        kept_apart = {"stages", "examples", "knowledge", "reply_stage", "reply_prompt"}
+        kept_apart = {"stages", "examples", "knowledge", "turns", "reply_stage", "reply_prompt"}
         fields = {key: value.strip() for key, value in self.model_dump(exclude=kept_apart).items()}
         stages = [
             Stage(name, **{**stage.model_dump(), "prompt": stage.prompt.strip()})
             for name, stage in self.stages.items()
             if stage is not None
         ]
-        reply = self._reply(stages)
-        if replies and reply is not None:
+        if self.turns:
+            stages = self._turns(answer)
+            fields["stage_system"] = fields["system"]
+        reply = stages[-1] if self.turns else self._reply(stages)
+        if answer is not None and reply is not None:
             stages = stages[:-1]
             fields |= {"system": fields["stage_system"], "question": reply.prompt}
         examples = None
@@ -200,8 +213,30 @@ class StrategyConfig(OptionGroup):
             stages=tuple(stages),
             examples=examples,
             relations=relations,
-            reply=reply if replies else None,
+            reply=None if answer is None else reply,
+            is_talk=bool(self.turns),
         )
+
+    def _turns(self, answer: Stage | None) -> list[Stage]:
+        """Return the calls of a talk: the task's own question first, then what the person goes on to write."""
+        where = f"strategy {self.name}: strategy.turns"
+        if answer is None:
+            raise ConfigError(
+                f"{where} are messages that are replied to, and this task asks for no reply; add task=reply"
+            )
+        if self.stages or self.reply_stage:
+            raise ConfigError(f"{where} and strategy.stages cannot go together; leave one of them out")
+        if self.history != "all" or self.overrun != "fail":
+            raise ConfigError(
+                f"{where} need strategy.history=all and strategy.overrun=fail: without its first message, a talk would "
+                "not say who writes"
+            )
+        if empty := next((number for number, text in enumerate(self.turns, start=1) if not text.strip()), None):
+            raise ConfigError(f"{where}: message {empty} is empty; write it, or leave it out")
+        for number, text in enumerate(self.turns, start=1):
+            placeholders(text, VALUE_NAMES | {*LATER_TURNS}, place=f"{where}: message {number}")
+        texts = ("{question}", *map(str.strip, self.turns))
+        return [replace(answer, name=f"turn_{number}", prompt=text) for number, text in enumerate(texts, start=1)]
 
     def _reply(self, stages: Sequence[Stage]) -> Stage | None:
         """Return the stage that writes the reply, with its prompt; None if there is none or it is skipped."""

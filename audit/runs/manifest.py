@@ -378,6 +378,7 @@ class RecordedStrategy(_ManifestPart):
     source: str = ""
     deviates: str = ""
     stages: tuple[str, ...] = ()
+    n_turns: int = 1  # of a talk, in which every call of the strategy writes a reply
     sha256: str = ""
     given_sha256: str = ""
     knowledge: RecordedKnowledge = RecordedKnowledge()

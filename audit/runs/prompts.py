@@ -109,7 +109,7 @@ class PromptsAsked:
                 "sha256": grid.narratives.sha256,
                 "narratives": [_plain_narrative(each, grid.variant.narrative) for each in grid.narratives.narratives],
             },
-            "strategy": asdict(self.strategy),
+            "strategy": _without_new(asdict(self.strategy)),
         }
 
     def to_bytes(self) -> bytes:
@@ -203,13 +203,27 @@ def _mask(kept: dict[str, Any]) -> Mask:
     return bits[:n].astype(bool).reshape(shape)
 
 
+def _without_new(kept: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what strategies and narratives had not when format 1 began, where it is empty."""
+    return {name: value for name, value in kept.items() if value or name not in ("is_talk", "later", "answered")}
+
+
 def _plain_narrative(narrative: Narrative, shown: str) -> dict[str, Any]:
     """Return a narrative without the wordings that no prompt shows."""
-    return {**asdict(narrative), **{name: "" for name in WORDINGS if name != shown}}
+    return _without_new({**asdict(narrative), **{name: "" for name in WORDINGS if name != shown}})
 
 
 def _narratives(kept: dict[str, Any]) -> Narratives:
-    read = tuple(Narrative(**{**each, "words": EmotionWords(**each["words"])}) for each in kept["narratives"])
+    read = tuple(
+        Narrative(
+            **{
+                **each,
+                "words": EmotionWords(**each["words"]),
+                **{name: tuple(each[name]) for name in ("later", "answered") if name in each},
+            }
+        )
+        for each in kept["narratives"]
+    )
     return Narratives(kept["source"], read, kept["n_available"], kept["sha256"])
 
 

@@ -12,6 +12,7 @@ from audit.tables.base import (
     Table,
     count,
     in_measure_unit,
+    in_row_unit,
     points,
     probability,
     share,
@@ -20,6 +21,7 @@ from audit.tables.base import (
     whole,
     word,
 )
+from audit.tables.disparity import DISPARITY
 from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
 from audit.tables.shared import IN_POINTS, KEYS, P_OF_ZERO, PAIRS_COUNTED, PROMPT, SIDES
@@ -105,6 +107,21 @@ RATIONALES: Final = Table(
 
 OWN_GAP_RATINGS: Final = replace(RATINGS, kept=Storage("judged.parquet", "judged", of_all="replies"))
 """A judge's ratings of the same replies as replies to every experiencer, for its own gap; one part a dimension."""
+
+TURNS: Final = Table(
+    "turns",
+    "a measure of the replies to a group in one turn of a talk",
+    {
+        **DISPARITY.pick("outcome", "unit"),
+        **KEYS,
+        "turn": whole("which of the model's replies, from 1", type=INT32),
+        "group": word("whom the replies are to"),
+        "mean": in_row_unit("mean over the replies to the group that have a number, in the row's unit"),
+        **DISPARITY.pick("disparity", "se", "df", "ci_low", "ci_high", "n_narratives"),
+        "n_replies": count("replies that mean is of"),
+        "note": DISPARITY["note"],
+    },
+)
 
 MEASURES: Final = Table(
     "measures",

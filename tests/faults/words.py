@@ -249,7 +249,7 @@ def _own_conf(folder: Path) -> Tried:
         def task(each: Any) -> None:
             config = each.validated()
             config.prompt_wordings()
-            config.strategy.strategy(replies=config.task.kind == "reply")
+            config.strategy.strategy(answer=config.task.stage if config.task.may_be_led else None)
 
         with read_once():
             return compose([f"--config-dir={folder / 'conf'}", f"{case.which}=mine"], task)

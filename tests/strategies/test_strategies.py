@@ -380,7 +380,8 @@ REPLIES = ("task=reply", "measures.names=[lexical]", "dimensions=[religion]")
 
 
 def reply_strategy(*overrides):
-    return configure(*REPLIES, *overrides).strategy.strategy(replies=True)
+    config = configure(*REPLIES, *overrides)
+    return config.strategy.strategy(answer=config.task.stage)
 
 
 def test_ecn_replies_by_its_fourth_stage_and_rates_after_it():
@@ -404,11 +405,12 @@ def test_where_a_rating_is_asked_the_reply_s_stage_changes_nothing():
 @pytest.mark.parametrize("without", ["strategy=ecn-no-synthesis", "strategy.stages.synthesis=null"])
 def test_without_its_reply_s_stage_ecn_asks_the_question_and_reads_its_own_record(without):
     overrides = [without] if without.startswith("strategy=") else ["strategy=ecn", without]
-    config = configure(*REPLIES, *overrides).strategy
-    strategy = config.strategy(replies=True)
+    whole = configure(*REPLIES, *overrides)
+    config, answer = whole.strategy, whole.task.stage
+    strategy = config.strategy(answer=answer)
     assert [stage.name for stage in strategy.stages] == list(ECN_STAGES[:3])
     assert (strategy.reply, strategy.question) == (None, "{question}")
-    assert StrategyConfig(**config.model_dump(mode="json")).strategy(replies=True) == strategy
+    assert StrategyConfig(**config.model_dump(mode="json")).strategy(answer=answer) == strategy
 
 
 def test_a_stage_without_a_prompt_for_replies_is_asked_its_own():
@@ -428,7 +430,7 @@ def test_a_stage_without_a_prompt_for_replies_is_asked_its_own():
 def test_a_reply_s_stage_that_can_not_be_used_is_one_line(overrides, message, replies):
     config = configure("strategy=ecn", *overrides).strategy
     with pytest.raises(ConfigError, match=message) as error:
-        config.strategy(replies=replies)
+        config.strategy(answer=configure(*REPLIES).task.stage if replies else None)
     assert "\n" not in str(error.value)
 
 

@@ -39,6 +39,7 @@ def run_stage(
     earlier: Sequence[Sequence[StageText]],
     places: Sequence[int],
     seed: int,
+    cells: Sequence[PromptCell] = (),  # of a talk: whom each prompt is about, for a scripted respondent
     done: Done = unwatched,
 ) -> list[StageText]:
     """Ask one stage for n prompts; at temperature 0, conversations that are identical are asked once.
@@ -48,7 +49,7 @@ def run_stage(
     """
     settings = strategy.stages[stage]
     fitted = _fit(strategy, stage, engine, asked=asked, earlier=earlier, room=settings.max_tokens)
-    return _write(fitted, settings, engine, places=places, seed=seed, done=done)
+    return _write(_told(fitted, cells), settings, engine, places=places, seed=seed, done=done)
 
 
 def write_thoughts(
@@ -88,11 +89,17 @@ def write_replies(
 ) -> list[StageText]:
     """Ask the audit's question after all stages, for tasks whose answer is a text."""
     fitted = _fit(strategy, None, engine, asked=asked, earlier=earlier, thoughts=thoughts, room=settings.max_tokens)
-    fitted = [
+    places = [cell.index for cell in cells]
+    return _write(_told(fitted, cells), settings, engine, places=places, seed=seed, done=done)
+
+
+def _told(fitted: Sequence[_Call | None], cells: Sequence[PromptCell]) -> list[_Call | None]:
+    """Add to each prompt whom it is about, if that is told, for a scripted respondent."""
+    if not cells:
+        return [*fitted]
+    return [
         call and replace(call, prompt=replace(call.prompt, cell=cell)) for call, cell in zip(fitted, cells, strict=True)
     ]
-    places = [cell.index for cell in cells]
-    return _write(fitted, settings, engine, places=places, seed=seed, done=done)
 
 
 def _write(

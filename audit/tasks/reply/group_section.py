@@ -36,6 +36,7 @@ def group_section(
         captioned(_by_group(found), own.captioned(
             "D of each group in each measure, in the measure's unit. Bold: shown to be lower or higher than the others"
         )),
+        section("Turn by turn", _by_turn(own, found), look="folded"),
         section("The answer of each measure", _of_measures(own, found), look="folded"),
         section("Measure by measure", *_each_measure(own, found, invented, room=room), look="folded"),
         anchor=anchor,
@@ -66,6 +67,21 @@ def _of_measures(own: Results, found: CombinedDisparity) -> Captioned | None:
         "disparity", "ci_low", "p_adjusted", "disparity_sd", ("share_lower", "lower in"), "n_narratives",
         ShownColumn("what next", lambda row: answer(row).said.step, words=True),
         rows=rows,
+    )  # fmt: skip
+
+
+def _by_turn(own: Results, found: CombinedDisparity) -> Captioned | None:
+    """Lay out D of each group in each turn of a talk, for the measures that differ between groups in some turn."""
+    headings = {each.name: each.heading for each in found.answers}
+    rows = own.rows("turns")
+    differing = {row["outcome"] for row in rows if row.number("disparity")}
+    return own.table(
+        "turns",
+        "D of each group in each of the model's replies. Intervals are not corrected for the number of turns: the "
+        "measures called change are what is tested",
+        ShownColumn("measure", lambda row: headings.get(str(row["outcome"]), named(row["outcome"]))),
+        "group", "turn", "mean", "disparity", "ci_low", "n_narratives", "note",
+        rows=[row for row in rows if row["outcome"] in differing],
     )  # fmt: skip
 
 

@@ -29,18 +29,22 @@ from audit.runs.store import RunFolder
 from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import plural
 from audit.tables.replies import OF_MESSAGE, OWN_GAP_RATINGS, RATIONALES, SCORED, SCORES
+from audit.tables.stages import STAGES
 from audit.tasks.measures.base import Counting, Marking, Reply, Scorer, Wanted, measure_facts
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, wanted_scorers
 from audit.tasks.measures.classified import wanted_classifiers
 from audit.tasks.measures.epitome import MECHANISMS
 from audit.tasks.reply.given_scores import NAME as GIVEN
 from audit.tasks.reply.given_scores import wanted_scores
+from audit.tasks.reply.reply_status import reply_status
+from audit.tasks.reply.turns import change_of, of_turn
 from stimuli.errors import in_one_line
 from stimuli.files import read_file
 from stimuli.identities import Dimension
 from stimuli.json_text import parse_json
 from stimuli.narratives import Narrative
 from stimuli.rubrics import load_rubric
+from stimuli.strategies import strategy_values
 from stimuli.strategy_labels import read_levels
 
 if TYPE_CHECKING:
@@ -54,6 +58,7 @@ _TOLD: Final = "the strategy or the prompt tells the model the emotion, so namin
 
 
 ReplyOf: TypeAlias = Callable[[int, str], Reply]  # from the place of a prompt and the text that was written
+TurnOf: TypeAlias = Callable[[int, str, int], Reply]  # the same, and the turn of a talk, from 1
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,15 @@ class Scoring:
     """What scores a run's replies, as far as it is known before any model is loaded."""
 
     wanted: tuple[Wanted, ...]
-    reply_of: ReplyOf
+    reply_of: ReplyOf  # of a talk: the last one
     levels: Mapping[str, Mapping[str, int]]  # EPITOME's levels of people's replies by narrative and mechanism
     counts_words: bool  # whether the words of all replies are counted
     judge: JudgeConfig
     seed: int
     dimensions: tuple[Dimension, ...] = ()  # in which a judge's own gap is measured
     messages: Sequence[str] = ()  # by place, if they are scored too, for replies to be adjusted by
+    n_turns: int = 1  # replies of a talk, all of which are scored
+    turn_of: TurnOf | None = None  # of a talk
     named: bool = False  # whether the absent scorers have been named
 
 
@@ -88,6 +95,8 @@ def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) ->
         config.judge,
         plan.config.seed,
         plan.grid.dimensions,
+        n_turns=plan.strategy.n_turns,
+        turn_of=partial(_reply, plan) if plan.strategy.is_talk else None,
     )
 
 
@@ -194,7 +203,7 @@ def _take(
     folder.write_manifest(manifest)
     if not taken:
         folder.clear(f"scores/{name}")
-        taken = {"asked": wanted.asked, "facts": facts, "measures": [measure_facts(each) for each in scorer.measures]}
+        taken = {"asked": wanted.asked, "facts": facts, "measures": _measures(scorer, name, scoring)}
         if isinstance(scorer, Marking):
             folder.clear("rationales")
             taken |= {"marks": True} if scorer.marks else {}
@@ -223,6 +232,17 @@ def _left(
     judged = folder.parts(OWN_GAP_RATINGS).numbers() if as_asked else set()
     dimensions = set(range(len(scoring.dimensions))) if again else set()
     return sorted(folder.shards("replies") - done), sorted(dimensions - judged)
+
+
+def _measures(scorer: Scorer, name: str, scoring: Scoring) -> list[dict[str, Any]]:
+    """Describe what a scorer measures: of a talk also by how much each measure changes."""
+    changes = map(change_of, scorer.measures) if _scores_turns(scoring, name) else ()
+    return [measure_facts(each) for each in (*scorer.measures, *changes)]
+
+
+def _scores_turns(scoring: Scoring, name: str) -> bool:
+    """Whether a scorer scores the earlier replies of a talk: a file of scores has those of the last alone."""
+    return scoring.turn_of is not None and name != GIVEN
 
 
 def _note_own_gap(folder: RunFolder, taken: dict[str, Any], again: int) -> None:
@@ -406,10 +426,38 @@ def _score(
                 of_messages = scorer.score([Reply(text=scoring.messages[place]) for place in places])
                 named = [OF_MESSAGE + each for each in measures]
                 table = pd.concat([table, _long(np.array(places), named, of_messages)], ignore_index=True)
+            if _scores_turns(scoring, name):
+                table = pd.concat([table, *_of_turns(scorer, scoring, folder, number, own, scores)], ignore_index=True)
             if isinstance(scorer, Marking) and scorer.marks:
                 folder.parts(RATIONALES).write(part_name(number), _rationales(marks, own, read))
             write_scores(folder, name, number, table, counted)
             progress.done(len(own))
+
+
+def _of_turns(
+    scorer: Scorer, scoring: Scoring, folder: RunFolder, number: int, replies: pd.DataFrame, scores: FloatArray
+) -> Iterator[pd.DataFrame]:
+    """Score the earlier replies of a shard's talks; then yield by how much its last ``replies`` differ from the first.
+
+    An earlier reply that was refused, is empty or in another script has no score, and its talk no change.
+    """
+    assert scoring.turn_of is not None
+    names = [measure.name for measure in scorer.measures]
+    first = pd.DataFrame(columns=names, dtype=np.float64)
+    for turn in range(1, scoring.n_turns):
+        part = folder.parts(STAGES).read_part(part_name(number, turn - 1))
+        read: list[Reply] = []
+        for row in part.to_pylist() if part is not None else ():
+            reply = scoring.turn_of(row["prompt_index"], row["text"], turn)
+            if reply_status(row["text"], row["status"], narrative=reply.narrative).value in SCORED:
+                read.append(reply)
+        made = scorer.score(read) if read else np.empty((0, len(names)))
+        places = np.array([reply.prompt_index for reply in read], dtype=np.int64)
+        yield _long(places, [of_turn(name, turn) for name in names], made)
+        if turn == 1:
+            first = pd.DataFrame(made, index=places, columns=names)
+    last = replies["prompt_index"].to_numpy()
+    yield _long(last, [change_of(each).name for each in scorer.measures], scores - first.reindex(last).to_numpy())
 
 
 def _rationales(marks: list[tuple[int, str, int, int]], replies: pd.DataFrame, read: list[Reply]) -> pd.DataFrame:
@@ -491,11 +539,17 @@ def _since(
     }
 
 
-def _reply(plan: Plan, place: int, text: str) -> Reply:
+def _reply(plan: Plan, place: int, text: str, turn: int | None = None) -> Reply:
+    """Return a reply of a run; of a talk the last one, or that of a turn, after all that was said before it."""
     cell = plan.grid[place]
+    said = [cell.narrative.wording(plan.grid.variant.narrative, experiencer=cell.experiencer.term)]
+    if cell.narrative.answered:
+        said = ["\n".join([*said, *cell.narrative.later])]
+    if plan.strategy.is_talk:
+        said += plan.strategy.said(strategy_values(plan.grid, cell))[1:]
     return Reply(
         text=answer_of(text),
-        narrative=cell.narrative.wording(plan.grid.variant.narrative, experiencer=cell.experiencer.term),
+        narrative="\n".join(said[:turn]),
         narrative_id=cell.narrative.narrative_id,
         emotion=cell.narrative.emotion,
         dimension=cell.dimension.name,

@@ -169,6 +169,7 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.judge.own_gap import experiencer_effects
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
+        from audit.tasks.reply.turns import turn_table
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
         counts = replies["status"].value_counts()
@@ -202,6 +203,11 @@ class WrittenTexts(Task[Plan]):
                 manifest, measures, {remark.code for remark in unscored}, min_number_mass=settings.min_number_mass
             ),
         )
+        if manifest.strategy.n_turns > 1:
+            tables["turns"] = turn_table(
+                replies, tables["disparity"], scores, manifest, settings=settings,
+                conversation_of=told_apart_by(manifest.stimuli.source), repetition=repetition,
+            )  # fmt: skip
         levels = levels_of(manifest.scorers, values)
         tables["epitome"] = epitome_table(of_groups, levels, manifest.epitome_labels, confidence=settings.confidence)
         judged = folder.parts(OWN_GAP_RATINGS).frame()
@@ -214,7 +220,9 @@ class WrittenTexts(Task[Plan]):
         tables |= own
         tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings.confidence)
         stages = folder.parts(STAGES).frame()
-        scored, manifest = score_run_stages(folder, stages, of_groups, manifest)
+        # The turns of a talk are replies, and scored as such.
+        of_stages = stages if manifest.strategy.n_turns == 1 else stages.iloc[:0]
+        scored, manifest = score_run_stages(folder, of_stages, of_groups, manifest)
         on_texts = text_tables(scored, confidence=settings.confidence)
         tables |= {"calls": call_table(of_groups, stages), **on_texts}
         remarks = (
