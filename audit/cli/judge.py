@@ -1,4 +1,4 @@
-"""``judge``: has a model compare the replies of two runs, pair by pair, in both orders."""
+"""``judge``: has a model compare the replies of two runs, in both orders; or compares its scores with people's."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Option, Usage, a_path, a_text, one_of, option_lines, usage_lines, whole_from
 from audit.cli.terminal.printing import note, percent, print_table, say, tell
 from audit.errors import command_line
-from audit.tables.formatting import bare_p, count, coverage, dimension_title, plural
+from audit.tables.formatting import bare_p, count, coverage, dimension_title, interval, plural, points
 
 if TYPE_CHECKING:
     from audit.comparing.preference.judging import Judgement
+    from audit.comparing.validation import Validation
 
 _MODEL: Final[Option[str | None]] = Option(
     "model", a_text, None, "the judge: a folder or hub id of a model that follows instructions", "PATH"
@@ -53,6 +54,21 @@ _USAGE: Final = Usage(
     options=(_METHOD, _RUBRIC, _RUBRIC_FILE, _CRITERION, _N, _SEED, _ENGINE, _BASE_URL, _API_KEY_ENV, _RUN_DIR),
 )
 
+_LABELS: Final[Option[Path | None]] = Option(
+    "labels",
+    a_path,
+    None,
+    "people's scores: a CSV or Excel file with prompt_index, score and, if several, rater",
+    "FILE",
+)
+_MEASURE: Final[Option[str | None]] = Option(
+    "measure", a_text, None, "the measure that people scored, too; default: the run's only judged measure", "NAME"
+)
+_QUESTION: Final[Option[str | None]] = Option(
+    "question", a_text, None, "the question to take, if the file has a column question with several", "NAME"
+)
+_VALIDATE: Final = Usage("judge validate", "RUN", needed=(_LABELS,), options=(_MEASURE, _QUESTION))
+
 _HELP: Final = """
 A judge model compares the replies of two runs with task=reply on the same narratives and identities (two models, or
 two strategies): which reply is better by a criterion. Each pair is asked twice, in both orders. Writes how often the
@@ -61,14 +77,26 @@ OUT/judgement.html and OUT/tables (OUT defaults to reports/judged-<hash>). To co
 the same command again.
 
 {options}
+
+"""
+_VALIDATE_HELP: Final = """
+Compares a measure of a run with task=reply, such as a judge's, with people's scores of a random sample of its replies
+(RUN/people/ratings.csv after people import, or a file of yours). Writes how far people agree with each other and with
+the measure, for which group the measure is off, and every gap corrected by people's scores, to RUN/validation/MEASURE.
+
+{options}
 """
 
 
 def _help() -> str:
-    return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.needed, *_USAGE.options))
+    of_two = _HELP.format(options=option_lines(*_USAGE.needed, *_USAGE.options))
+    of_one = _VALIDATE_HELP.format(options=option_lines(*_VALIDATE.needed, *_VALIDATE.options))
+    return usage_lines(_USAGE) + of_two + usage_lines(_VALIDATE) + of_one
 
 
 def _judge(words: Sequence[str]) -> int:
+    if words[:1] == ["validate"]:
+        return _validate(words[1:])
     from audit.comparing.preference.judging import JudgeSettings, judge_runs
 
     given = _USAGE.read(words)
@@ -122,10 +150,54 @@ def _show(judged: Judgement) -> None:
     tell(f"page: {judged.page}")
 
 
+def _validate(words: Sequence[str]) -> int:
+    from audit.comparing.validation import validate_measure
+
+    given = _VALIDATE.read(words)
+    found = validate_measure(
+        given.one_folder(),
+        labels=given.need(_LABELS, to="compare a measure with people"),
+        measure=given[_MEASURE],
+        question=given[_QUESTION],
+        command=command_line("judge", "validate", *words),
+    )
+    _show_validation(found)
+    return OK
+
+
+def _show_validation(found: Validation) -> None:
+    for text in found.remarks:
+        note(text)
+    level = coverage(found.confidence)
+    gaps = found.tables["corrected_gaps"]
+    alone = gaps.loc[gaps["estimator"] == "measure"].set_index(["dimension", "gap", "group"])["estimate"]
+    head = ("dimension", "gap", "measure alone", "corrected", f"{level} interval", "corrected p", "labelled replies")
+    lines: list[tuple[str, ...]] = [head]
+    for row in gaps.loc[gaps["headline"]].to_dict("records"):
+        name = "in-group minus out-group" if row["gap"] == "delta" else f"{row['group']} minus the others"
+        if row["note"]:
+            note(f"{row['dimension']}, {name}: {row['note']}")
+        own = alone.get((row["dimension"], row["gap"], row["group"]), float("nan"))
+        ends = interval(row["ci_low"], row["ci_high"])
+        lines.append(
+            (dimension_title(row["dimension"]), name, points(own), points(row["estimate"]), ends,
+             bare_p(row["p_adjusted"]), count(row["n_labels"]))
+        )  # fmt: skip
+    print_table(lines)
+    for row in found.tables["measure_errors"].to_dict("records"):
+        if row["code"] in ("higher", "lower"):
+            whom = "in-group replies" if row["pairs"] == "in_group" else f"replies to {row['group']}"
+            tell(
+                f"{dimension_title(row['dimension'])}: {whom} are scored {row['code']} than by people, compared with "
+                f"the others: {points(row['difference'])} ({interval(row['ci_low'], row['ci_high'])})"
+            )
+    tell(f"page: {found.page}")
+
+
 COMMAND: Final = Command(
     "judge",
-    "have a model compare the replies of two runs, pair by pair, in both orders",
+    "have a model compare two runs' replies, pair by pair; or compare a judge's scores of one run with people's",
     _help,
     _judge,
-    usages=(_USAGE,),
+    usages=(_USAGE, _VALIDATE),
 )

@@ -32,7 +32,7 @@ ASIDE: Final = ".publishing"  # where a whole analysis is written before it repl
 GENERATION: Final = "tables/generation.txt"
 """Identifies the analysis that the tables beside it belong to, as the manifest and the page do."""
 _MADE: Final = re.compile(
-    r"(tables|figures|raters|people/raters|norming/raters)/.+|calibration\.csv|dictionary\.csv|manifest\.copy\.json|[^/]+\.(html|md|tex|png)"
+    r"(tables|figures|raters|people/raters|norming/raters|validation)/.+|calibration\.csv|dictionary\.csv|manifest\.copy\.json|[^/]+\.(html|md|tex|png)"
 )
 """Files that an analysis made from stored files, or that are sent to raters: they can be lost and made again."""
 _READ: Final = (

@@ -22,6 +22,7 @@ from audit.tables.base import Table
 from audit.tables.formatting import in_markdown
 from audit.tables.run_of_ratings import OF_RATINGS
 from audit.tables.run_of_replies import OF_REPLIES
+from audit.tables.validation import VALIDATION_TABLES
 from audit.tasks.inventory.tables import AFFECT_TABLES, OF_ANSWERS
 
 _MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
@@ -34,6 +35,7 @@ _FOLDERS: Sequence[tuple[str, Sequence[Table] | Mapping[str, Table]]] = (
     ("A comparison of runs of replies", REPLY_COMPARISON_TABLES),
     ("Replies that a model as judge compared", PREFERENCE_TABLES),
     ("Replies that people compared", PEOPLE_PREFERENCE_TABLES),
+    ("A measure of replies beside people", VALIDATION_TABLES),
 )
 
 

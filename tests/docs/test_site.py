@@ -18,6 +18,7 @@ from audit.comparing.tables import COMPARISON_TABLES, REPLY_COMPARISON_TABLES
 from audit.configuration.options import option_rows
 from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
+from audit.tables.validation import VALIDATION_TABLES
 from audit.tasks.inventory.tables import AFFECT_TABLES, INVENTORY_TABLES, OF_ANSWERS
 
 pytestmark = pytest.mark.process
@@ -168,7 +169,7 @@ def test_the_reference_has_every_column_with_its_meaning(pages):
         for each in (
             TABLES, REPLY_TABLES, INVENTORY_TABLES, AFFECT_TABLES,
             COMPARISON_TABLES, REPLY_COMPARISON_TABLES, PREFERENCE_TABLES,
-            PEOPLE_PREFERENCE_TABLES,
+            PEOPLE_PREFERENCE_TABLES, VALIDATION_TABLES,
         )
     ]  # fmt: skip
     columns = [(name, column) for folder in folders for table in folder for name, column in table.items()]
