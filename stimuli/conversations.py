@@ -137,11 +137,11 @@ def read_conversations(
             narrative = _narrative(target, _lines(target, window, shown_as))
             if shown != "lines":
                 messages = _messages(target, window if shown == "turns" else said)
-                own, others = messages[::2], messages[1::2]
+                own = messages[::2]
                 if shown == "speaker" and len(own) <= n_later:
                     n_short += 1
                     continue
-                later, answered = (own[1:], others) if shown == "turns" else (own[1 : 1 + n_later], ())
+                later, answered = (own[1:], messages[1::2]) if shown == "turns" else (own[1 : 1 + n_later], ())
                 narrative = replace(_narrative(target, own[0]), later=later, answered=answered)
             narratives.append(narrative)
             identities[narrative.narrative_id] = whose.get(target.speaker, "")

@@ -87,7 +87,7 @@ def open_table(
         header, packed = json_lines(text)
         return TableFile(header, packed, sha256, "line")
     if (dialogues := empathetic_dialogues(text)) is not None:
-        return TableFile(next(dialogues)[1], dialogues, sha256, "line", delimiter=",")
+        return TableFile([*next(dialogues)[1]], dialogues, sha256, "line", delimiter=",")
     said = _SEP_LINE.match(text)
     if delimiter is None:
         usual = "\t" if suffix in TABBED else ","
