@@ -15,6 +15,7 @@ from engines.test_classifier import write_classifier
 from runs import FOUR_RELIGIONS
 
 from audit import open_run
+from audit.engines.biencoder import BiEncoder
 from audit.errors import ModelError
 
 sys.path.insert(0, str(Path(__file__).parent / "engines"))
@@ -109,6 +110,11 @@ def test_a_required_scorer_that_cannot_be_used_ends_the_run_with_no_call(wrong, 
     assert server.n == 0
     assert audit("run", *words[:-1]) == 0  # it is not required: the run goes on without it
     assert sum(ASKED in text for text in server.asked) == N_PROMPTS
+    asked = server.n
+    capsys.readouterr()
+    assert audit("run", *words) == 2  # where all replies are there, too
+    assert capsys.readouterr().err.splitlines()[-1].startswith("audit: measures.required has epitome, which cannot be")
+    assert server.n == asked
 
 
 def test_a_licence_that_excludes_commercial_use_is_named_before_the_first_call(server, audit, tmp_path, monkeypatch):
@@ -170,3 +176,21 @@ def test_rationales_are_kept_at_their_place_in_the_reply_and_marked_on_the_page(
     assert audit("run", *words[:-1], f"{GOOD}{none}") == 0
     assert not len(pd.read_parquet(tmp_path / "run/rationales.parquet"))
     assert "<mark" not in (tmp_path / "run/report.html").read_text("utf-8")
+
+
+def test_the_scorers_of_replies_in_a_file_are_loaded_once_and_may_be_required(audit, tmp_path, monkeypatch, capsys):
+    folder = write_biencoder(tmp_path / "good")
+    (folder / "README.md").write_text("---\nlicense: cc-by-nc-4.0\n---\n")
+    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    loaded, load = [], BiEncoder.__init__
+    monkeypatch.setattr(BiEncoder, "__init__", lambda *given, **more: loaded.append(1) or load(*given, **more))
+    rows = [f'"I lost {k}",I am so sorry {k},{group}' for k, group in enumerate(["Muslim", "Hindu"] * 6)]
+    (tmp_path / "replies.csv").write_text("\n".join(["message,reply,group", *rows]) + "\n")
+    words = ("report", "replies=replies.csv", "run_dir=run", "measures.names=[lexical,epitome]",
+             "measures.required=[epitome]")  # fmt: skip
+    assert audit(*words, f"{GOOD}{tmp_path / 'gone'}") == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("audit: measures.required has epitome, which cannot be")
+    assert audit(*words, f"{GOOD}{folder}") == 0
+    assert len(loaded) == 1
+    assert f"the licence of {folder} is cc-by-nc-4.0, which excludes commercial use" in capsys.readouterr().err
+    assert measures_of(tmp_path / "run").loc["epitome_interpretations", "n_scored"] == 12

@@ -179,9 +179,7 @@ def report_outside(
         others = "; ".join(f"{name!r}: {why}" for name, why in outside.not_kept.items())
         say(f"note: no covariates of narratives: {others}")
     with RunFolder(run_dir) as folder:
-        earlier = folder.read_manifest()
-        if earlier is not None:
-            check_same_run(first_setting_difference(earlier.identity.content, manifest.identity.content), run_dir)
+        _check_same(folder, manifest.identity.content)
         if not folder.shards():  # in a new folder, or if damaged shards were set aside
             folder.write_shard(0, outside.ratings)
         if len(outside.narratives):
@@ -191,6 +189,12 @@ def report_outside(
             )
         folder.consolidate(say)
         return analysed(task_of(manifest), folder, manifest)
+
+
+def _check_same(folder: RunFolder, identity: Mapping[str, Any]) -> None:
+    """Refuse a folder that holds another run."""
+    if (earlier := folder.read_manifest()) is not None:
+        check_same_run(first_setting_difference(earlier.identity.content, identity), folder.path)
 
 
 def report_transcripts(
@@ -223,9 +227,7 @@ def report_transcripts(
     if found.n_untold:
         say(f"note: {plural(found.n_untold, 'reply')} left out: the messages before them tell no group, or several")
     with RunFolder(run_dir) as folder:
-        earlier = folder.read_manifest()
-        if earlier is not None:
-            check_same_run(first_setting_difference(earlier.identity.content, manifest.identity.content), run_dir)
+        _check_same(folder, manifest.identity.content)
         manifest = task.take(found, folder, manifest, config, say=say)
         folder.consolidate(say)
         return analysed(task, folder, manifest.complete(finished=now()))
@@ -265,9 +267,7 @@ def report_answers(
         say(f"note: {remark}")
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
-        earlier = folder.read_manifest()
-        if earlier is not None:
-            check_same_run(first_setting_difference(earlier.identity.content, opened.source.identity()), path)
+        _check_same(folder, opened.source.identity())
         manifest = task.collect(plan, folder, command=command, say=say, opened=opened)
         # The time to read a file is not the model's.
         manifest = _completed(manifest.having(timings={}), config, covariates, command=command, preset=export.preset)

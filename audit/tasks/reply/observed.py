@@ -81,6 +81,7 @@ def scoring_of(found: Transcripts, config: AuditConfig) -> Scoring:
         config.measures.judge,
         config.seed,
         messages=() if found.matched else tuple(found.rows["message"]),
+        required=config.measures.required,
     )
 
 

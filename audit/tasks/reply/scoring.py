@@ -75,7 +75,8 @@ class Scoring:
     messages: Sequence[str] = ()  # by place, if they are scored too, for replies to be adjusted by
     n_turns: int = 1  # replies of a talk, all of which are scored
     turn_of: TurnOf | None = None  # of a talk
-    named: bool = False  # whether the absent scorers have been named
+    required: Sequence[str] = ()  # scorers without which the run ends
+    named: bool = False  # whether absent scorers and licences have been named
 
 
 Scorers: TypeAlias = Callable[[Plan, MeasuresConfig], Iterator[Wanted]]  # a task's function that yields its scorers
@@ -97,6 +98,7 @@ def plan_scoring(plan: Plan, scorers: Scorers, *, counts_words: bool = False) ->
         plan.grid.dimensions,
         n_turns=plan.strategy.n_turns,
         turn_of=partial(_reply, plan) if plan.strategy.is_talk else None,
+        required=config.required,
     )
 
 
@@ -107,11 +109,11 @@ def check_scorers(scoring: Scoring, trials: Trials, config: MeasuresConfig, *, s
     """
     # On the CPU: the audited model gets the GPU to itself, and a process that has used one cannot be forked.
     tried = trials(config.model_copy(update={"device": "cpu"}))
-    wanted = tuple(map(partial(_checked, config=config, say=say), scoring.wanted, tried))
+    wanted = tuple(map(partial(_checked, required=scoring.required, say=say), scoring.wanted, tried))
     return replace(scoring, wanted=wanted, named=True)
 
 
-def _checked(wanted: Wanted, trial: Wanted, *, config: MeasuresConfig, say: Say) -> Wanted:
+def _checked(wanted: Wanted, trial: Wanted, *, required: Sequence[str], say: Say) -> Wanted:
     """Return a scorer as it was wanted, or absent if a trial shows that it cannot be used."""
     absent = wanted.absent
     if not absent:
@@ -120,14 +122,22 @@ def _checked(wanted: Wanted, trial: Wanted, *, config: MeasuresConfig, say: Say)
         except ModelError as error:
             absent = in_one_line(error)
         else:
-            for model, licence in _licences(getattr(opened, "facts", {})):
-                if re.search(r"\bnc\b", licence):
-                    say(f"note: {wanted.name}: the licence of {model} is {licence}, which excludes commercial use")
-    if absent and wanted.name in config.required:
-        raise ModelError(f"measures.required has {wanted.name}, which cannot be used: {absent}")
+            _say_licences(wanted.name, getattr(opened, "facts", {}), say)
+    _check_required(wanted.name, absent, required)
     if absent:
         say(f"note: {wanted.name} is not measured: {absent}")
     return replace(wanted, absent=absent)
+
+
+def _check_required(name: str, absent: str, required: Sequence[str]) -> None:
+    if absent and name in required:
+        raise ModelError(f"measures.required has {name}, which cannot be used: {absent}")
+
+
+def _say_licences(name: str, facts: Mapping[str, Any], say: Say) -> None:
+    for model, licence in _licences(facts):
+        if re.search(r"\bnc\b", licence):
+            say(f"note: {name}: the licence of {model} is {licence}, which excludes commercial use")
 
 
 def _licences(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -145,7 +155,10 @@ def score_replies(scoring: Scoring, folder: RunFolder, manifest: Manifest, *, sa
     Missing replies are not scored: refused, empty, in another script or failed. A model's thinking, and turns that it
     invents, are not part of the reply. The run is not complete while anything is scored. A scorer that fails counts as
     absent, so that the replies have their page; its scores so far are kept, as are those of an earlier one of its name.
+    Raises ModelError if a scorer of ``measures.required`` cannot be opened.
     """
+    for wanted in scoring.wanted:
+        _check_required(wanted.name, wanted.absent, scoring.required)
     replies = folder.read("replies", n_prompts=manifest.n_prompts)
     scored = replies.loc[replies["status"].isin(SCORED)]
     names = [wanted.name for wanted in scoring.wanted]
@@ -194,7 +207,10 @@ def _take(
     try:
         scorer = wanted.open()
     except ModelError as error:
-        return manifest.adding("absent", **{name: in_one_line(error)})
+        _check_required(name, why := in_one_line(error), scoring.required)
+        return manifest.adding("absent", **{name: why})
+    if not scoring.named:
+        _say_licences(name, scorer.facts, say)
     facts = json.loads(json.dumps(scorer.facts))  # as read back from the manifest
     if not same or taken["facts"] != facts:  # another scorer, or other weights under the same name
         taken = {}

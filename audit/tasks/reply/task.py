@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from audit.asking.collect import PromptBatch, answer_columns
@@ -16,8 +15,8 @@ from audit.people.questions import Form
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tasks.measures.base import Wanted
-from audit.tasks.reply.observed import keep_transcripts, scoring_of, wanted_of_transcripts
-from audit.tasks.reply.scoring import check_scorers, score_replies, scorers_of_replies
+from audit.tasks.reply.observed import keep_transcripts, scoring_of
+from audit.tasks.reply.scoring import score_replies, scorers_of_replies
 from audit.tasks.reply.written import WrittenTexts
 from audit.tasks.task_words import TaskWords, delta_of_measures
 from audit.tasks.transcripts import Transcripts
@@ -91,10 +90,11 @@ class ReplyWriting(WrittenTexts):
     ) -> Manifest:
         """Keep the replies of transcripts, and score those without scores."""
         assert config.measures is not None
-        trials = partial(wanted_of_transcripts, found, config)
-        scoring = check_scorers(scoring_of(found, config), trials, config.measures, say=say)
+        manifest = manifest.having(task={"kind": self.kind}, status="running")
+        if not folder.shards("replies"):
+            folder.write_manifest(manifest)  # before the replies, which are then known to be these
         keep_transcripts(found, folder)
-        manifest = score_replies(scoring, folder, manifest.having(task={"kind": self.kind}), say=say)
+        manifest = score_replies(scoring_of(found, config), folder, manifest, say=say)
         return manifest.adding("config", measures=config.model_dump(mode="json")["measures"])
 
     def answers(self, written: Sequence[StageText], asked: PromptBatch) -> dict[str, list[Any]]:
