@@ -58,12 +58,14 @@ def disparity_section(
     title: str = "",
     anchor: str = "",
     look: str = "heading",
+    folded: bool = False,
 ) -> Section | None:
     """Make the section of one dimension, variant and outcome; None if its groups were not compared.
 
     ``of`` says what is lower, as in :func:`who_gets_less`; ``measure`` names the outcome in captions, where there are
     several. ``invented`` are the rows of invented groups, which are dimensions of their own, of the same variant and
     outcome (:func:`invented_rows`). ``figure`` is one of :func:`audit.report.figures.forests.plot_disparity`.
+    ``folded`` folds the table of groups.
     """
     rows = own.rows("disparity", outcome=outcome)
     if not deciding_rows(rows):
@@ -78,7 +80,7 @@ def disparity_section(
             figure,
             look="sides",
         ),
-        decided,
+        section("Every group", decided, look="folded") if folded else decided,
         section(
             "The groups' terms, invented groups, and other views",
             # Of measures it stands once; and without personas nothing is removed that δ would leave out.

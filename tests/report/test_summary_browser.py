@@ -88,7 +88,7 @@ def test_what_would_decide_is_said_on_every_screen(chromium, pages):
             assert page.locator(".summary .next", has_text="What next:").is_visible()
 
 
-@pytest.mark.parametrize("name", ["example", "b1-group", "refused-when-high"])
+@pytest.mark.parametrize("name", ["example", "b1-group", "refused-when-high", "several", "b1-emotions", "published"])
 def test_a_page_is_short_until_something_is_unfolded(chromium, pages, name):
     with opened(chromium, pages[name]) as page:
         assert page.locator("main h2").filter(visible=True).count() <= 6

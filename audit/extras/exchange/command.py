@@ -10,6 +10,7 @@ from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import Option, Usage, a_path, a_text, one_of, option_lines, true_or_false, usage_lines
 from audit.cli.terminal.printing import note, tell
 from audit.errors import ConfigError
+from audit.tables.formatting import listed
 
 
 def _form(name: str, text: str) -> str:
@@ -77,7 +78,7 @@ def _export(words: Sequence[str]) -> int:
 
     given = _USAGE.read(words)
     path = given.one_folder()
-    form = FORMS[given.need(_FORM, to="choose the form of the export")]
+    form = FORMS[given.need(_FORM, to=f"choose the form of the export ({listed(list(FORMS), last='or')})")]
     to = given.need(_TO, to="choose the folder to write to")
     told = ExportOptions(
         texts=given[_TEXTS],

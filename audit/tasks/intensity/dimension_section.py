@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -70,6 +71,11 @@ _MADE_OF: Final = ("interaction", "cells")  # the parts of δ first, then the me
 _PARTS: Final = ("emotions", "groups", "contrasts")
 _SPREAD: Final = ("cells", "ratings", "refusals")
 _PUBLISHED: Final = ("published", "published-masked", "null")
+_NONE_FOUND: Final = {
+    "none": "nothing beyond the margin", "average": "nothing beyond the margin on average", "undecided": "undecided",
+    "absent": "no verdict",
+}  # fmt: skip
+"""How a folded part is headed."""
 _HEATMAPS: Final = (*_MADE_OF, *_PUBLISHED[:2])
 _LOWER_OR_HIGHER: Final = ("lower", "higher")
 _WRITTEN: Final = "What the strategy wrote about each group"
@@ -182,8 +188,8 @@ class Rated:
                 tail=": refusals",
             )
 
-    def part(self) -> Section:
-        """Return the evidence on δ; what few readers look for is folded."""
+    def part(self, *, several: bool) -> Section:
+        """Return the evidence on δ; what few readers look for is folded, of ``several`` also where no gap is found."""
         side = self.whose or self.less is None
         words = section("", *_shown(self.answer, self._refusals), look="words") if side else None
         content = present(
@@ -191,13 +197,25 @@ class Rated:
             section("Numbers, sizes and scopes in full", *_in_full(self.answer), look="folded") if side else None,
             *self._folded(),
         )
+        if several and self.answer.verdict.kind not in ("gap", "within"):
+            return Section(self._headed(self.answer.verdict.kind), content, anchor=self.anchor, look="folded")
         return Section(self.title, content, anchor=self.anchor, look="part")
 
-    def groups(self) -> Section | None:
-        """Return the evidence on who gets less; None if the groups were not compared."""
-        return disparity_section(
-            self._own, self._picture("disparity"), invented=self._invented, anchor=self.groups_anchor
-        )
+    def groups(self, *, several: bool) -> Section | None:
+        """Return the evidence on who gets less; None if the groups were not compared.
+
+        Of ``several`` dimensions, those are folded in which no group is found to, and of the others the tables.
+        """
+        make = partial(
+            disparity_section, self._own, self._picture("disparity"), invented=self._invented,
+            anchor=self.groups_anchor,
+        )  # fmt: skip
+        if several and self.less is not None and not self.less.found:
+            return make(title=self._headed(self.less.kind), look="folded")
+        return make(folded=several)
+
+    def _headed(self, kind: str) -> Markup:
+        return Markup("<bdi>{}</bdi>: {}").format(self.title, _NONE_FOUND[kind])
 
     @property
     def groups_anchor(self) -> str:

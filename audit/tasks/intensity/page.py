@@ -145,7 +145,7 @@ def render_report(
         page_section(
             "gaps", "Evidence", "Evidence: whose side?" if whose else "Evidence",
             *(_gaps(results, titled, narrow, scale=view.scale, alone=alone) if whose else ()),
-            *(each.part() for each in rated),
+            *(each.part(several=len(rated) > 1) for each in rated),
             section("Do the ratings match the story?", dimension_tables.manipulation(results), look="folded"),
             section("Variants compared", dimension_tables.comparisons(results), look="folded"),
             section("Explore the pairs and the ratings", prose("explore", "explore", explored), anchor="explore",
@@ -153,7 +153,8 @@ def render_report(
             _prose("figures", left_out),
         ),
         section(
-            "Groups: who gets less?", *(each.groups() for each in rated), anchor="groups", label="Groups", look="page"
+            "Groups: who gets less?", *(each.groups(several=len(rated) > 1) for each in rated), anchor="groups",
+            label="Groups", look="page",
         ),
         people_section(results),
         asked_section(
