@@ -106,6 +106,12 @@ def test_the_first_screen_names_the_group_and_the_change(run):
     assert "change over the talk" in screen
 
 
+def test_the_page_shows_d_of_the_measure_that_changes_in_each_turn_and_none_of_those_that_never_differ(run):
+    page, table = (run / "report.html").read_text("utf-8"), table_of(run, "turns")
+    for place, row in table.iterrows():
+        assert (f'data-at="turns:{place}:disparity"' in page) == (row["outcome"] == "sentiment")
+
+
 def test_the_gate_fails_the_model_by_the_change_for_this_group_and_by_no_other(run, command):
     assert command("gate", run, "measure=sentiment_change", "margin=0.2") == 1
     failed = {(row["kind"], row["member"]) for row in verdict(run)["gaps"] if row["verdict"] == "failed"}

@@ -335,7 +335,7 @@ def _read_corpus(config: AuditConfig, strategy: Strategy) -> Conversations | Non
     if stimuli.path is None or stimuli.conversations is None:
         raise ConfigError("stimuli=conversations needs stimuli.path: a CSV file with one utterance per row")
     own = stimuli.conversations
-    if own.shown == "turns" and config.task.kind != "reply":
+    if own.shown == "turns" and not config.task.may_be_led:
         raise ConfigError(
             f"stimuli.conversations.shown=turns: task={config.task.kind} asks about a conversation, in which the model "
             "takes no part; use stimuli.conversations.shown=lines, or task=reply"

@@ -108,6 +108,73 @@ def test_history_is_how_many_earlier_utterances_are_shown(write, history, lines)
     assert shown["k1:3"].split("\n\n")[0].splitlines() == lines
 
 
+TALK = (
+    ("k1", "1", "Bo", "Morning.", "joy", "", ""),
+    ("k1", "2", "Ana", "They cancelled it.", "anger", "", ""),
+    ("k1", "3", "Bo", "Oh no.", "sadness", "", ""),
+    ("k1", "4", "Cy", "Which one?", "", "", ""),
+    ("k1", "5", "Ana", "The ferry.", "anger", "", ""),
+    ("k1", "6", "Ana", "I had packed.", "anger", "", ""),
+    ("k2", "1", "Bo", "Soup?", "joy", "", ""),
+)
+
+
+def test_a_conversation_as_turns_begins_with_the_speaker_and_alternates(write):
+    found = read(write(TALK), shown="turns", synonyms={"joy": ["glee"]})
+    told = {each.narrative_id: (each.neutral, each.later, each.answered) for each in found.narratives.narratives}
+    assert told == {
+        "k1:1": ("Morning.", (), ()),
+        "k1:2": ("They cancelled it.", (), ()),
+        "k1:3": ("Morning.", ("Oh no.",), ("They cancelled it.",)),
+        "k1:5": ("They cancelled it.", ("The ferry.",), ("Oh no.\nWhich one?",)),
+        "k1:6": ("They cancelled it.", ("The ferry.\nI had packed.",), ("Oh no.\nWhich one?",)),
+        "k2:1": ("Soup?", (), ()),
+    }
+    assert found.synonyms == {"joy": ("glee",)}
+    of = {each.narrative_id: each for each in read(write(TALK), shown="turns", history=2).narratives.narratives}
+    assert (of["k1:5"].neutral, of["k1:5"].answered) == ("The ferry.", ())
+
+
+def test_a_speaker_s_turns_alone_are_one_narrative_a_conversation(write):
+    found = read(write(TALK), shown="speaker", n_later=1).narratives
+    [only] = found.narratives
+    assert (only.narrative_id, only.neutral, only.later, only.answered) == ("k1:1", "Morning.", ("Oh no.",), ())
+    assert found.n_short == 1
+    without = read(write(TALK), shown="speaker").narratives
+    assert [each.neutral for each in without.narratives] == ["Morning.", "Soup?"]
+    assert all(not each.later for each in without.narratives)
+    assert len({found.sha256, without.sha256, read(write(TALK), shown="turns").narratives.sha256}) == 3
+    with pytest.raises(StimulusError, match="does the person who begins it write 4 messages"):
+        read(write(TALK), shown="speaker", n_later=3)
+
+
+def test_an_emotion_of_the_conversation_is_that_of_who_begins_it(write):
+    found = read(write(TALK), first_speaker=True)
+    assert [each.narrative_id for each in found.narratives.narratives] == ["k1:1", "k1:3", "k2:1"]
+
+
+DIALOGUES = """conv_id,utterance_idx,context,prompt,speaker_idx,utterance,selfeval,tags
+c,1,proud,A kite.,7,"Up_comma_ and up.,5|5,
+c,2,proud,A kite.,9,Whose?,5|5,,first_comma_ one|second
+d,1,sad,A ring.,7,It is lost.,5|5,
+"""
+
+
+def test_a_file_of_empathetic_dialogues_is_read_as_it_is_released_and_as_an_editor_saves_it(tmp_path):
+    file = tmp_path / "test.csv"
+    columns = {"conversation_id": "conv_id", "turn": "utterance_idx", "speaker": "speaker_idx", "text": "utterance",
+               "emotion": "context"}  # fmt: skip
+    options = {"shown": "turns", "first_speaker": True}
+    file.write_text(DIALOGUES)
+    told = [(each.narrative_id, each.neutral) for each in read(file, columns, **options).narratives.narratives]
+    assert told == [("c:1", '"Up, and up.'), ("d:1", "It is lost.")]
+    file.write_text(
+        DIALOGUES.replace('"Up_comma_ and up.', '"Up, up, and up."').replace(",first_comma_ one|second", "")
+    )
+    told = [each.neutral for each in read(file, columns, **options).narratives.narratives]
+    assert told == ["Up, up, and up.", "It is lost."]
+
+
 def test_names_are_shown_where_that_is_asked_for(write):
     texts = [each.neutral for each in read(write(), keep_names=True).narratives.narratives]
     assert texts[0].splitlines() == [

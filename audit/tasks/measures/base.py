@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from audit.configuration.measures import MeasuresConfig
+
+CHANGE: Final = "{}_change"  # the name of a measure's change over a talk
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,24 @@ class Measure:
     caution: str = ""  # what the number must not be taken for
     low: float = -math.inf  # bounds of the number; infinite if it has none
     high: float = math.inf
+
+
+def of_turn(measure: str, turn: int) -> str:
+    """Return the name under which a measure of one turn of a talk is kept; turns count from 1."""
+    return f"{measure}_turn_{turn}"
+
+
+def change_of(measure: Measure) -> Measure:
+    """Return the change of a measure over a talk: of the last reply less of the first."""
+    width = measure.high - measure.low
+    return replace(
+        measure,
+        name=CHANGE.format(measure.name),
+        title=f"{measure.title}: change over the talk",
+        source=f"{measure.source}; of the last reply less of the first",
+        low=-width,
+        high=width,
+    )
 
 
 def measure_facts(measure: Measure) -> dict[str, Any]:

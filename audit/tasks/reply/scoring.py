@@ -30,14 +30,13 @@ from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import plural
 from audit.tables.replies import OF_MESSAGE, OWN_GAP_RATINGS, RATIONALES, SCORED, SCORES
 from audit.tables.stages import STAGES
-from audit.tasks.measures.base import Counting, Marking, Reply, Scorer, Wanted, measure_facts
+from audit.tasks.measures.base import Counting, Marking, Reply, Scorer, Wanted, change_of, measure_facts, of_turn
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, wanted_scorers
 from audit.tasks.measures.classified import wanted_classifiers
 from audit.tasks.measures.epitome import MECHANISMS
 from audit.tasks.reply.given_scores import NAME as GIVEN
 from audit.tasks.reply.given_scores import wanted_scores
 from audit.tasks.reply.reply_status import reply_status
-from audit.tasks.reply.turns import change_of, of_turn
 from stimuli.errors import in_one_line
 from stimuli.files import read_file
 from stimuli.identities import Dimension

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,29 +15,9 @@ from audit.statistics.disparity import disparity_rows
 from audit.statistics.outcome import Outcome
 from audit.tables.disparity import deciding_rows
 from audit.tables.replies import TURNS
-from audit.tasks.measures.base import Measure
+from audit.tasks.measures.base import CHANGE, of_turn
 from audit.tasks.reply.gaps import analyse_outcomes
 from audit.tasks.reply.verdicts import scale_of
-
-_CHANGE: Final = "{}_change"
-
-
-def of_turn(measure: str, turn: int) -> str:
-    """Return the name under which a measure of one turn is kept; turns count from 1."""
-    return f"{measure}_turn_{turn}"
-
-
-def change_of(measure: Measure) -> Measure:
-    """Return the change of a measure over a talk: of the last reply less of the first."""
-    width = measure.high - measure.low
-    return replace(
-        measure,
-        name=_CHANGE.format(measure.name),
-        title=f"{measure.title}: change over the talk",
-        source=f"{measure.source}; of the last reply less of the first",
-        low=-width,
-        high=width,
-    )
 
 
 def turn_table(
@@ -59,7 +38,7 @@ def turn_table(
     n_turns = manifest.strategy.n_turns
     measures = [each for taken in manifest.scorers.values() for each in taken.measures]
     names = {each["name"] for each in measures}
-    changing = [each for each in measures if _CHANGE.format(each["name"]) in names]
+    changing = [each for each in measures if CHANGE.format(each["name"]) in names]
     by_name = {str(name): own for name, own in scores.groupby("measure", observed=True, sort=False)}
     outcomes = list(_outcomes(changing, by_name, n_turns))
     rows: list[dict[str, Any]] = []
