@@ -38,7 +38,6 @@ _LABELS: Final = ("match_id", "conversation", "perceiver", *ABSENT)
 _TEXTS: Final = ("id", "system", "model", "date", "status", "finish_reason")
 COLUMNS: Final = ("message", "reply", *_OF_GROUP, *_LABELS, *_TEXTS, "term", "stem")
 """Our names of the columns of both files."""
-_CHAT: Final = ("messages", "metadata")  # columns of JSON lines with whole conversations
 _STATUSES: Final = tuple(status.value for status in ReplyStatus)
 _SYSTEM: Final = ("system", "developer")
 _MOST: Final = 200  # words for groups; each is a column beside every message

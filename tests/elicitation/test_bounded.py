@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from audit.asking.elicitation.bounded import Loose, bounds, read_bounded
+from audit.asking.elicitation.bounded import Loose, bounds, read_seen, seen_of
 from audit.engines.base import TopTokens
 from stimuli.prompts import Scale
 
@@ -18,7 +18,7 @@ TEN, HUNDRED = Scale(0, 10), Scale(0, 100)
 
 def top(*places, written=None):
     told = [max(table, key=table.get) for table in places]
-    return TopTokens(tuple(written or told), tuple(places), 7)
+    return seen_of(TopTokens(tuple(written or told), tuple(places), 7))
 
 
 def mean_of(known, low=0):
@@ -31,7 +31,7 @@ def mean_of(known, low=0):
 
 def test_all_that_is_seen_leaves_nothing_loose():
     # Whole numbers: 70 .5, 80 .25, and a word .25. Mean (35 + 20) / .75 = 73.33
-    known = read_bounded(top({"70": 0.5, "80": 0.25, "I": 0.25}), HUNDRED)
+    known = read_seen(top({"70": 0.5, "80": 0.25, "I": 0.25}), HUNDRED)
     assert known.lowest == known.highest == pytest.approx(55 / 0.75)
     assert mean_of(known.distribution) == pytest.approx(55 / 0.75)
     assert known.unseen == 0
@@ -39,7 +39,7 @@ def test_all_that_is_seen_leaves_nothing_loose():
 
 def test_what_is_beyond_the_likeliest_could_be_on_either_end():
     # 70 .5, 80 .25; .25 unseen: all on 0, 55 / 1; all on 100, (55 + 25) / 1
-    known = read_bounded(top({"70": 0.5, "80": 0.25}), HUNDRED)
+    known = read_seen(top({"70": 0.5, "80": 0.25}), HUNDRED)
     assert (known.lowest, known.highest) == pytest.approx((55, 80))
     assert known.unseen == pytest.approx(0.25)
 
@@ -47,25 +47,25 @@ def test_what_is_beyond_the_likeliest_could_be_on_either_end():
 def test_a_digit_that_was_not_followed_could_end_or_go_on():
     # Digits: "7" .6 written and followed: "2" .5 (72: .3), "." .5 (7: .3); "4" .4, not followed: 4, any of 40 to 49.
     # Seen for certain: (21.6 + 2.1) / .6 = 39.5. The least: 4 it is, (23.7 + 1.6) / 1 = 25.3. The greatest: 49, 43.3.
-    known = read_bounded(top({"7": 0.6, "4": 0.4}, {"2": 0.5, ".": 0.5}, {"!": 1.0}, written=("7", "2", "!")), HUNDRED)
+    known = read_seen(top({"7": 0.6, "4": 0.4}, {"2": 0.5, ".": 0.5}, {"!": 1.0}, written=("7", "2", "!")), HUNDRED)
     assert mean_of(known.distribution) == pytest.approx(39.5)
     assert known.off(HUNDRED) == pytest.approx(39.5 - 25.3)
     assert (known.lowest, known.highest) == pytest.approx((25.3, 43.3))
 
 
 def test_a_number_off_the_scale_and_a_number_spelt_otherwise_are_none():
-    known = read_bounded(top({"50": 0.5, "101": 0.2, "07": 0.1, "-3": 0.1, "seven": 0.1}), HUNDRED)
+    known = read_seen(top({"50": 0.5, "101": 0.2, "07": 0.1, "-3": 0.1, "seven": 0.1}), HUNDRED)
     assert known.distribution.sum() == pytest.approx(0.5)
     assert (known.lowest, known.highest) == pytest.approx((50, 50))
 
 
 def test_a_space_before_a_number_is_none_of_it():
-    known = read_bounded(top({" ": 0.5, " 3": 0.25, "3": 0.25}, {"3": 0.5, "8.": 0.5}, written=(" ", "3")), Scale(0, 9))
+    known = read_seen(top({" ": 0.5, " 3": 0.25, "3": 0.25}, {"3": 0.5, "8.": 0.5}, written=(" ", "3")), Scale(0, 9))
     assert mean_of(known.distribution, 0) == pytest.approx((0.25 * 3 + 0.25 * 8 + 0.25 * 3 + 0.25 * 3) / 1)
 
 
 def test_an_answer_in_words_has_no_mean():
-    known = read_bounded(top({"I": 1.0}, {" feel": 1.0}), TEN)
+    known = read_seen(top({"I": 1.0}, {" feel": 1.0}), TEN)
     assert known.distribution.sum() == 0
     assert math.isnan(known.lowest)
     assert math.isnan(known.highest)
@@ -124,14 +124,14 @@ def told(pieces, seed, sharpness, n_top, n_places):
         tables.append(dict(likely[:n_top]))
         written.append(likely[0][0])
         text += likely[0][0]
-    return TopTokens(tuple(written), tuple(tables), None)
+    return seen_of(TopTokens(tuple(written), tuple(tables), None))
 
 
 @pytest.mark.parametrize("scale", [TEN, HUNDRED, Scale(1, 7)], ids=str)
 @given(model=models(whole=False), n_places=st.integers(1, 5))
 def test_bounds_hold_the_exact_mean_where_numbers_are_digits(scale, model, n_places):
     pieces, seed, sharpness, n_top = model
-    known = read_bounded(told(pieces, seed, sharpness, n_top, n_places), scale)
+    known = read_seen(told(pieces, seed, sharpness, n_top, n_places), scale)
     mean = mean_of(exact(scale, pieces, seed, sharpness, whole=False), scale.low)
     if not math.isnan(known.lowest):
         assert known.lowest - 1e-9 <= mean <= known.highest + 1e-9
@@ -145,7 +145,7 @@ def test_bounds_hold_the_exact_mean_where_numbers_are_digits(scale, model, n_pla
 def test_bounds_hold_the_exact_mean_where_numbers_are_tokens(model, n_places):
     pieces, seed, sharpness, n_top = model
     seen = told(pieces, seed, sharpness, n_top, n_places)
-    assume(any(len(token) > 1 and token.isdigit() for table in seen.tables for token in table))
-    known = read_bounded(seen, HUNDRED)
+    assume(any(len(token) > 1 and token.isdigit() for table in seen.values() for token in table))
+    known = read_seen(seen, HUNDRED)
     mean = mean_of(exact(HUNDRED, pieces, seed, sharpness, whole=True))
     assert known.lowest - 1e-9 <= mean <= known.highest + 1e-9

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from reading import Case, Reader, Tried, WrongValueError
 
-from audit.asking.elicitation.bounded import read_bounded
+from audit.asking.elicitation.bounded import read_seen, seen_of
 from audit.asking.elicitation.parsing import holds_refusal, parse_response, parse_response_hou2025
 from audit.asking.elicitation.plain_text import answer_of
 from audit.configuration.engine import ServerConfig
@@ -360,7 +360,7 @@ def _servers(folder: Path) -> Tried:
                     return top
                 if not _can_be_probabilities(case.content[1]):
                     raise WrongValueError("probabilities that cannot be were read")
-                bounded = read_bounded(top, SCALE)
+                bounded = read_seen(seen_of(top), SCALE)
                 if not (bounded.distribution >= 0).all() or bounded.distribution.sum() > 1.011:
                     raise WrongValueError(f"a distribution whose sum is {bounded.distribution.sum()}")
                 return bounded

@@ -76,11 +76,6 @@ def seen_of(top: TopTokens) -> dict[Path, Mapping[str, float]]:
     return {top.written[:place]: table for place, table in enumerate(top.tables)}
 
 
-def read_bounded(top: TopTokens, scale: Scale) -> Bounded:
-    """Read the distribution over the scale's numbers from one answer's likeliest tokens."""
-    return read_seen(seen_of(top), scale)
-
-
 def read_seen(seen: Seen, scale: Scale) -> Bounded:
     """Read the distribution over the scale's numbers from tokens seen after several beginnings of an answer."""
     spelling = _Spelling.of(seen, scale)

@@ -339,11 +339,6 @@ def _size(told: Sequence[FirstScreenGap]) -> Markup:
     return Markup(" ").join(Markup("T") + each[1:] if place else each for place, each in enumerate(parts))
 
 
-def _size_of_gap(told: FirstScreenGap) -> float:
-    row = told.answer.decided
-    return 0.0 if row is None else abs(row.number("delta"))
-
-
 def _size_of_less(told: FirstScreenGap) -> float:
     row = None if told.less is None else told.less.row
     return 0.0 if row is None else abs(row.number("disparity"))
