@@ -257,3 +257,12 @@ def test_what_cannot_be_used_is_said_in_one_line(change, more, said, planted, co
     error = capsys.readouterr().err.strip()
     assert said in error
     assert "\n" not in error
+
+
+def test_replies_that_were_read_from_a_file_are_refused(command, capsys):
+    rows = [{"id": k, "group": "AB"[k % 2], "message": f"m{k}", "reply": f"word {k}"} for k in range(40)]
+    pd.DataFrame(rows).to_csv(command.folder / "chats.csv", index=False)
+    assert command("report", "replies=chats.csv", "run_dir=chats", "measures.names=[lexical]") == 0
+    capsys.readouterr()
+    assert command("judge", "validate", "chats", "labels=labels.csv", "measure=n_words") == 2
+    assert "chats has replies that were read from a file" in capsys.readouterr().err

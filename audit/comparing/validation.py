@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -70,6 +71,10 @@ def validate_measure(
     manifest = Manifest.read(path)
     if "replies" not in task_of(manifest).forms:
         raise ConfigError(f"{path} is a run of task={manifest.task.kind}, which has no replies; task=reply makes one")
+    if manifest.outside.replies:
+        raise ConfigError(
+            f"{path} has replies that were read from a file; judge validate takes those that a run asked for"
+        )
     if manifest.status != "complete":
         raise StoreError(f"{path} is not finished; give its command again until all replies are there and scored")
     with RunFolder(path) as folder:
@@ -98,7 +103,7 @@ def validate_measure(
         page = render_validation(
             tables, about, remarks=remarks, confidence=manifest.statistics.confidence, command=command
         )
-        place = f"validation/{outcome.name}"
+        place = f"validation/{re.sub(r'[^a-z0-9_]', '_', outcome.name)}"  # a manifest that somebody sent names it
         folder.clear(place)
         for name, table in tables.items():
             folder.write_file(f"{place}/tables/{name}.csv", VALIDATION_TABLES[name].csv(table))

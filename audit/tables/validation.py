@@ -41,7 +41,7 @@ CORRECTED_GAPS: Final = Table(
         "n_replies": count("replies with a score of the measure that the gap is of"),
         "n_narratives": count("narratives of these"),
         "n_labels": count("of these replies, those that people scored"),
-        "n_labelled_narratives": count("narratives of these"),
+        "n_labelled_narratives": count("narratives of these (of utterances, conversations)"),
         "n_strata": count("strata in which the labelled replies are weighted"),
         "note": text("why there is no estimate or no interval, in words; else empty"),
     },
