@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.outcome import show_outcome
+from audit.cli.outcome import show_comparison, show_outcome
 from audit.cli.terminal.base import OK, Command
 from audit.cli.terminal.options import (
     Option,
@@ -21,13 +21,12 @@ from audit.cli.terminal.options import (
     usage_lines,
     whole_from,
 )
-from audit.cli.terminal.printing import note, print_table, say, tell
+from audit.cli.terminal.printing import say
 from audit.errors import ConfigError, command_line
-from audit.tables.formatting import bare_p, coverage, dimension_title, interval, p_value, plural, points
 from stimuli.errors import suggest
 
 if TYPE_CHECKING:
-    from audit.comparing.comparison import Comparison
+    pass
 
 
 def _columns(name: str, text: str) -> dict[str, str]:
@@ -217,7 +216,7 @@ def _report(words: Sequence[str]) -> int:
             command=shown,
             say=say,
         )
-        _show_comparison(comparison)
+        show_comparison(comparison)
     elif not own:
         show_outcome(report_run(given.one_folder(), settings=settings, command=shown))
     elif _SERIES.name in own and not given.places:
@@ -288,88 +287,6 @@ def _report(words: Sequence[str]) -> int:
     return OK
 
 
-def _show_comparison(comparison: Comparison) -> None:
-    for text in comparison.remarks:
-        note(text)
-    _SHOWN[comparison.compared_by](comparison)
-    tell(f"comparison: {comparison.page}")
-
-
-def _show_gaps(comparison: Comparison) -> None:
-    from audit.comparing.disparity_page import disparity_lines
-    from audit.tables.gap import NO_PERCEIVERS
-
-    level = coverage(comparison.confidence)
-    lines = [("run", "dimension", "average gap (points)", f"{level} interval", "p", "corrected p")]
-    gap = comparison.gap
-    for row in gap[(gap["scope"] == "narratives") & (gap["note"] != NO_PERCEIVERS)].to_dict("records"):
-        estimated = row["se"] == row["se"]
-        lines.append(
-            (
-                row["run"],
-                dimension_title(row["dimension"]),
-                points(row["delta"]),
-                interval(row["ci_low"], row["ci_high"]) if estimated else "none",
-                p_value(row["p"]) if estimated else "none",
-                bare_p(row["p_adjusted"]),
-            )
-        )
-    if len(lines) > 1:
-        print_table(lines)
-    if comparison.disparity is not None:
-        for line in disparity_lines(comparison.disparity, confidence=comparison.confidence):
-            tell(line)
-    _show_series(comparison)
-
-
-def _show_series(comparison: Comparison) -> None:
-    if comparison.series.empty:
-        return
-    from audit.comparing.series_page import trend_in_words
-
-    level = coverage(comparison.confidence)
-    head = ("trend of", "dimension", f"points for a {comparison.series['per'].iloc[0]}", f"{level} interval")
-    lines = [(*head, "corrected p", "what it shows")]
-    for row in comparison.series.to_dict("records"):
-        known = row["se"] == row["se"]
-        lines.append(
-            (
-                f"D of {row['member']}" if row["member"] else "δ",
-                dimension_title(row["dimension"]),
-                points(row["estimate"]) if known else "none",
-                interval(row["ci_low"], row["ci_high"]) if known else "none",
-                bare_p(row["p_adjusted"]),
-                trend_in_words(row),
-            )
-        )
-    print_table(lines)
-
-
-def _show_changes(comparison: Comparison) -> None:
-    level = coverage(comparison.confidence)
-    tested = comparison.gap[comparison.gap["p"].notna()]
-    head = ("run", "against", "dimension", "measure", "change of the gap (its unit)", f"{level} interval")
-    lines = [(*head, "corrected p", "change of the mean", "from")]
-    for row in tested.to_dict("records"):
-        lines.append(
-            (
-                row["run"],
-                row["reference"],
-                dimension_title(row["dimension"]),
-                row["outcome"],
-                points(row["delta_change"]),
-                interval(row["ci_low"], row["ci_high"]),
-                bare_p(row["p_adjusted"]),
-                points(row["mean_change"]),
-                plural(row["n_narratives"], "narrative"),
-            )
-        )
-    print_table(lines)
-    if len(tested) < len(comparison.gap):
-        note(f"{plural(len(comparison.gap) - len(tested), 'change')} without a test: the page says why")
-
-
-_SHOWN: Final = {"gaps": _show_gaps, "measures": _show_changes}  # how to print a comparison, by what is compared
 COMMAND: Final = Command(
     "report",
     "analyse a run folder again, without its model; or analyse ratings from another tool; or compare several run "

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from audit.cli.outcome import show_outcome
+from audit.cli.outcome import show_comparison, show_outcome
 from audit.cli.terminal.base import FAILED, Command, try_step
 from audit.cli.terminal.jobs import JobOutcome, each_job, overrides_help
-from audit.cli.terminal.printing import note, say, tell
+from audit.cli.terminal.printing import note, say
 from audit.errors import command_line
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def _compare_jobs(jobs: Sequence[JobOutcome]) -> None:
         left_out=left_out,
         say=say,
     )
-    for text in (*left_out, *comparison.remarks):
+    for text in left_out:
         note(text)
-    tell(f"comparison: {comparison.page}")
+    show_comparison(comparison)
 
 
 COMMAND: Final = Command(

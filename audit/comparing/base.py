@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from audit.comparing.series import RunPositions
     from audit.report.manifest import ExampleView
     from audit.report.results import Results
+    from audit.report.summary import RenderedPage, Summary
     from audit.report.verdicts import Step
 
 _PACKAGED: Final = "geneva"
@@ -102,7 +103,7 @@ class ComparisonContent:
     left_out: Sequence[str]
     papers: Mapping[str, PaperTable]
     command: str
-    page: Callable[[ComparisonContent, Results], str]
+    page: Callable[[ComparisonContent, Results], RenderedPage]
     draw: Callable[[], Mapping[str, Any]] = dict
     again: Callable[[Step], Sequence[str]] = lambda step: ()
     example: ExampleView | None = None
@@ -113,8 +114,12 @@ class ComparisonContent:
         columns = ("run", "folder", "identity", self.collected)
         return [{name: str(row[name]) for name in columns} for row in self.tables["runs"].to_dict("records")]
 
-    def files(self, drawn: Mapping[str, Any]) -> dict[str, bytes]:
-        """Return all files except the manifest, by path: tables, figures, tables for a paper, and the page."""
+    def answered(self, first: Summary) -> Summary:
+        """Return a first screen with the commands that do what its next step says."""
+        return replace(first, commands=tuple(self.again(first.step)))
+
+    def files(self, drawn: Mapping[str, Any]) -> tuple[dict[str, bytes], Summary]:
+        """Return all files except the manifest, by path, and the page's first screen."""
         from audit.report.figures.style import figure_files, page_svgs
         from audit.report.results import Results
 
@@ -129,7 +134,8 @@ class ComparisonContent:
             content[f"{name}.md"] = paper.markdown().encode("utf-8", "replace")
             content[f"{name}.tex"] = paper.latex().encode("utf-8", "replace")
         results = Results(self.tables, self.described, self.confidence, figures)
-        return content | {"comparison.html": self.page(self, results).encode()}
+        page = self.page(self, results)
+        return content | {"comparison.html": page.encode()}, page.summary
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ class Differences:
     references: Mapping[str, str]
     remarks: tuple[str, ...]
     papers: Mapping[str, PaperTable]
-    page: Callable[[ComparisonContent, Results], str]
+    page: Callable[[ComparisonContent, Results], RenderedPage]
     draw: Callable[[], Mapping[str, Any]]
 
 

@@ -17,6 +17,7 @@ from audit.comparing.series import RunPositions, positions_of
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import fingerprint, load_statistics
 from audit.errors import ConfigError
+from audit.report.summary import Summary
 from audit.runs.differences import identity_of
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.runs.provenance import versions
@@ -42,10 +43,8 @@ class Comparison:
         ``tables/disparity.csv``; None for runs of replies.
     confidence
         Coverage of the intervals in ``gap``.
-    series
-        ``tables/series.csv``: the trends along a series of runs; empty without one.
-    compared_by
-        ``gaps`` or ``measures``.
+    summary
+        The page's first screen.
     """
 
     path: Path
@@ -54,9 +53,8 @@ class Comparison:
     disparity: pd.DataFrame | None
     confidence: float
     remarks: tuple[str, ...]
-    compared_by: str
     described: Mapping[str, Table]
-    series: pd.DataFrame
+    summary: Summary
 
 
 def compare_folders(
@@ -111,7 +109,7 @@ def compare_folders(
     command = command or shlex.join(["python", "-m", "audit", "report", *map(str, folders), *words, f"run_dir={path}"])
     command = encodable(command)
     compared = kind(manifests, used, placed).side_by_side(left_out=left_out, command=command, say=say)
-    content = compared.files(_draw(compared))
+    content, summary = compared.files(_draw(compared))
     with target:
         said = {
             "command": command,
@@ -128,8 +126,8 @@ def compare_folders(
             target.write_file(name, written)
     gap = compared.tables[compared.shown]
     page = path / "comparison.html"
-    less, along = compared.tables.get("disparity"), compared.tables.get("series", pd.DataFrame())
-    return Comparison(path, page, gap, less, used.confidence, compared.remarks, compared_by, compared.described, along)
+    less = compared.tables.get("disparity")
+    return Comparison(path, page, gap, less, used.confidence, compared.remarks, compared.described, summary)
 
 
 def _draw(compared: ComparisonContent) -> Mapping[str, Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import pandas as pd
 from markupsafe import Markup
 
 from audit.comparing.page import SHOWN_ROWS, folded_page
@@ -19,12 +18,12 @@ from audit.report.disparities import (
     who_gets_less,
     who_is_refused,
 )
-from audit.report.numbers import PlacedRow, rows_of
+from audit.report.numbers import PlacedRow
 from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, bullets, paragraph, section
 from audit.report.table_layout import ShownColumn, names
 from audit.tables.disparity import REFUSALS
-from audit.tables.formatting import brief, dimension_title, printable
+from audit.tables.formatting import brief, dimension_title
 
 _ABOUT_CHANGES: Final = (
     "Two runs on the same narratives are compared narrative by narrative: D of a group in the first run minus D in the "
@@ -141,15 +140,3 @@ def _said(
 ) -> ShownColumn:
     """Return a column of what is said of a row's run."""
     return ShownColumn(head, lambda row: of(own.by_run[str(row["run"])]), words=words)
-
-
-def disparity_lines(disparity: pd.DataFrame, *, confidence: float) -> Iterator[str]:
-    """Yield for each run and dimension a line that says who gets less."""
-    rows = rows_of(disparity, "disparity")  # of ratings and of refusals
-    for run, dimension in dict.fromkeys((str(row["run"]), str(row["dimension"])) for row in rows):
-        own = [row for row in rows if (row["run"], row["dimension"]) == (run, dimension)]
-        rated = [row for row in own if row["outcome"] != REFUSALS]
-        answers = who_gets_less(rated, confidence=confidence), who_is_refused(own, confidence=confidence)
-        for said in filter(None, answers):
-            words = printable(said.words.striptags())
-            yield f"who gets less? {printable(run)}, {dimension_title(dimension)}: {words}"

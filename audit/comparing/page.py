@@ -7,7 +7,6 @@ number to its place in ``tables/``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -20,7 +19,7 @@ from audit.report.page import isolated, prose, render_page
 from audit.report.results import Results
 from audit.report.run_page import page_section
 from audit.report.section import Block, Captioned, Note, Section, bullets, captioned, present, section
-from audit.report.summary import Summary
+from audit.report.summary import RenderedPage, Summary
 from audit.report.table_layout import Named, ShownColumn, ShownTable, named, number_column, statistics_table
 from audit.runs.differences import MAIN
 from audit.tables.formatting import CROSS, count, mean_count, unsigned
@@ -100,7 +99,7 @@ def render_comparison(
     kicker: str,
     texts: str,
     limits: Markup,
-) -> str:
+) -> RenderedPage:
     """Render the page, as HTML that can be encoded as UTF-8.
 
     Parameters
@@ -117,7 +116,7 @@ def render_comparison(
     see = Markup(' <a href="#asked">See one prompt</a>') if content.example else Markup("")
     heading = f"{gap}: {len(results.rows('runs'))} runs side by side"
     whose = "Each run's own report has its prompts."
-    return render_page(
+    page = render_page(
         "run.html.j2",
         title=heading,
         heading=heading,
@@ -135,6 +134,7 @@ def render_comparison(
             ),
         ),
     )
+    return RenderedPage.of(page, summary)
 
 
 def compared_answer(
@@ -156,7 +156,6 @@ def compared_answer(
     ]
     if len(short) == 1 and short[0].head in MAIN:  # the runs' labels are just that
         short = []
-    summary = replace(summary, commands=tuple(content.again(summary.step)))
     told = statistics_table(runs, ShownColumn("run", lambda row: named(row["run"])), *short[:_SHORT_COLUMNS], *columns)
     return page_section(
         "answer", "Answer", question, prose("macros", "summarise", summary, none), *left_out, *drawn,

@@ -35,6 +35,7 @@ from audit.report.page import prose
 from audit.report.results import Results
 from audit.report.section import Block, Captioned, Paragraph, Section, paragraph, present, section
 from audit.report.sentences import ALONE, describe_gaps
+from audit.report.summary import RenderedPage
 from audit.report.table_layout import IfKnown, Named, ShownColumn, number_column, speaks_of, text
 from audit.report.tables import COMPARISONS, CONTROLS, MANIPULATION
 from audit.report.verdicts import tallied, worded
@@ -96,16 +97,18 @@ _Said: TypeAlias = Mapping[tuple[str, str], Markup]
 """The verdicts on the runs' own pages, by run and dimension."""
 
 
-def rating_page(content: ComparisonContent, results: Results, *, unmapped: Sequence[str] = ()) -> str:
+def rating_page(content: ComparisonContent, results: Results, *, unmapped: Sequence[str] = ()) -> RenderedPage:
     """Render the page; ``unmapped`` says why dimensions have no map of perceivers."""
     specifications, strategies = results.rows("specifications"), results.rows("strategies")
     narrow = results.rows("gap", scope="narratives")
     less, alone = answers_of(results), without_perceivers(narrow)
     trends, weight = results.rows("series"), float(len(results.rows("runs")))
-    first = summary_of_runs(
-        results,
-        along=list(series_findings(trends, confidence=results.confidence, weight=weight)),
-        along_plainly=series_headline(trends),
+    first = content.answered(
+        summary_of_runs(
+            results,
+            along=list(series_findings(trends, confidence=results.confidence, weight=weight)),
+            along_plainly=series_headline(trends),
+        )
     )
     whose = [row for row in specifications if str(row["dimension"]) not in alone]
     whole = bool(whose) or not less  # else δ is of nobody, and the page is about D alone

@@ -39,6 +39,7 @@ from audit.report.section import (
     present,
     section,
 )
+from audit.report.summary import RenderedPage
 from audit.report.table_layout import Named, ShownColumn, ShownTable, number_column, speaks_of, text
 from audit.report.tables import estimable, measure_controls
 from audit.report.verdicts import worded
@@ -77,12 +78,12 @@ _Titles: TypeAlias = Mapping[str, str]
 """The title of each measure."""
 
 
-def reply_page(content: ComparisonContent, results: Results, *, words: TaskWords) -> str:
+def reply_page(content: ComparisonContent, results: Results, *, words: TaskWords) -> RenderedPage:
     """Render the page of a comparison of runs of replies."""
     runs, changes = results.rows("runs"), results.rows("measure_changes")
     titles = {str(row["measure"]): str(row["title"]) for row in results.rows("measures", status="scored")}
     labels = [str(row["run"]) for row in runs]
-    first = summary_of_changes(results, titles, words=words)
+    first = content.answered(summary_of_changes(results, titles, words=words))
     parts = list(_sections_of_changes(results, titles, labels))
     more = f"The first {_SHOWN_SECTIONS} of {len(parts)}; all are in tables/measure_changes.csv."
     beside = labels[:_SHOWN_BESIDE]

@@ -13,18 +13,12 @@ from audit.report.glossary import words
 from audit.report.manifest import ManifestView
 from audit.report.page import isolated, prose, render_page
 from audit.report.section import Block, Card, Section, paragraph, present, section
-from audit.report.summary import Summary
+from audit.report.summary import RenderedPage, Summary
 
 MAX_DOWNLOADS = 500_000
 """Bytes for all embedded tables together."""
 OTHER_PROMPTS = Markup("To get all prompts, run <code>python -m audit prompts</code> with the run's options.")
 _OUTSIDE = "outside"
-
-
-class RunPage(str):
-    """A run's page as HTML, with its first screen, which the terminal shows."""
-
-    summary: Summary
 
 
 def render_run(
@@ -41,37 +35,34 @@ def render_run(
     styles: tuple[str, ...] = (),  # besides those of all pages
     scripts: tuple[str, ...] = (),
     max_downloads: int = MAX_DOWNLOADS,
-) -> RunPage:
+) -> RenderedPage:
     """Render a run's page; the task's sections begin with :func:`answer_section`."""
     downloads, packed = pack_tables(tables, max_bytes=max_downloads)
     see = Markup(' <a href="#example-prompt">See one prompt</a>')
     outside = view.method == _OUTSIDE
-    page = RunPage(
-        render_page(
-            "run.html.j2",
-            styles=("style.css", *styles),
-            scripts=("page.js", *scripts, "downloads.js"),
-            title=title,
-            heading=heading,
-            kicker=f"empathy-audit {kicker}, {'analysed on' if outside else 'run of'} {view.date}",
-            asked=[summary.asked + (see if view.has_prompt else Markup("")), *asked],
-            sections=present(
-                *sections,
-                page_section("downloads", "Downloads", "Downloads", prose("run_parts", "downloads", downloads)),
-                page_section(
-                    "reproduce",
-                    "Reproduce",
-                    "How to reproduce and cite it",
-                    prose("run_parts", "reproduce", view, outside),
-                    cite,
-                    section("The manifest", prose("run_parts", "manifest", view), anchor="manifest", look="folded"),
-                ),
+    page = render_page(
+        "run.html.j2",
+        styles=("style.css", *styles),
+        scripts=("page.js", *scripts, "downloads.js"),
+        title=title,
+        heading=heading,
+        kicker=f"empathy-audit {kicker}, {'analysed on' if outside else 'run of'} {view.date}",
+        asked=[summary.asked + (see if view.has_prompt else Markup("")), *asked],
+        sections=present(
+            *sections,
+            page_section("downloads", "Downloads", "Downloads", prose("run_parts", "downloads", downloads)),
+            page_section(
+                "reproduce",
+                "Reproduce",
+                "How to reproduce and cite it",
+                prose("run_parts", "reproduce", view, outside),
+                cite,
+                section("The manifest", prose("run_parts", "manifest", view), anchor="manifest", look="folded"),
             ),
-            packed=Markup(packed),
-        )
+        ),
+        packed=Markup(packed),
     )
-    page.summary = summary
-    return page
+    return RenderedPage.of(page, summary)
 
 
 def page_section(anchor: str, label: str, title: str, *content: Block | Markup | None) -> Section:

@@ -86,6 +86,19 @@ class Summary:
         return f"Shown: {shown}, chosen by {self.chosen_by}. The others are below."
 
 
+class RenderedPage(str):
+    """A page as HTML, with its first screen, which the terminal shows."""
+
+    summary: Summary
+
+    @classmethod
+    def of(cls, page: str, first: Summary) -> RenderedPage:
+        """Return a page with its first screen."""
+        rendered = cls(page)
+        rendered.summary = first
+        return rendered
+
+
 def summary(
     asked: str,
     findings: Sequence[ShortAnswer],

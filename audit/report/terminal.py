@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from markupsafe import Markup
@@ -39,9 +40,16 @@ def in_lines(first: Summary) -> dict[str, str]:
         "answer": "\n".join([*(answer or ["Nothing was measured."]), *filter(None, [first.left_out])]),
         "how sure": " ".join(filter(None, [*check, lines.get("How sure", ""), *care])),
         "careful": f"This does not show {lines['This does not show']}" if "This does not show" in lines else "",
-        NEXT: _plain(first.step),
+        NEXT: "\n".join([_plain(first.step), *first.commands]),
     }
     return {name: words for name, words in named.items() if words}
+
+
+def named_lines(lines: Mapping[str, str]) -> Iterator[str]:
+    """Yield lines with their names in front, as a command prints them."""
+    for name, words in lines.items():
+        for place, line in enumerate(words.split("\n")):
+            yield f"{'' if place else f'{name}:':<10}{line}"
 
 
 def _plain(words: str) -> str:

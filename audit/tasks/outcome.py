@@ -11,7 +11,8 @@ from typing import Final
 
 from audit.configuration.analysis_settings import USUAL_MARGIN
 from audit.errors import PROGRAM, command_line
-from audit.report.terminal import NEXT, in_lines
+from audit.report.summary import Summary
+from audit.report.terminal import NEXT, in_lines, named_lines
 from audit.report.verdicts import Step
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import plural
@@ -35,12 +36,17 @@ def outcome_lines(outcome: Published) -> Iterator[str]:
         lines[NEXT] = str(step)
     if command := next_command(step, manifest, outcome.run_dir):
         lines[NEXT] += f"\n{command}"
-    for name, words in lines.items():
-        for place, line in enumerate(words.split("\n")):
-            yield f"{'' if place else f'{name}:':<10}{line}"
-    notes = plural(len(outcome.remarks), "note")
-    opens = shlex.join([_OPENS.get(sys.platform, "xdg-open"), str(outcome.report)])
-    yield f"{'report:':<10}{outcome.report} (all numbers, tables and {notes}; to see it: {opens})"
+    yield from named_lines(lines | _report(outcome.report, len(outcome.remarks)))
+
+
+def compared_lines(summary: Summary, page: Path, *, n_notes: int) -> Iterator[str]:
+    """Yield what a comparison of runs found, what to do next, and where its page is."""
+    return named_lines(in_lines(summary) | _report(page, n_notes))
+
+
+def _report(page: Path, n_notes: int) -> dict[str, str]:
+    opens = shlex.join([_OPENS.get(sys.platform, "xdg-open"), str(page)])
+    return {"report": f"{page} (all numbers, tables and {plural(n_notes, 'note')}; to see it: {opens})"}
 
 
 def next_command(step: Step, manifest: Manifest, run_dir: Path, *, sweep: bool = False) -> str:

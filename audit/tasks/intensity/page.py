@@ -26,7 +26,6 @@ from audit.report.results import Results, with_absent
 from audit.report.run_page import (
     MAX_DOWNLOADS,
     OTHER_PROMPTS,
-    RunPage,
     answer_section,
     asked_section,
     page_section,
@@ -34,6 +33,7 @@ from audit.report.run_page import (
 )
 from audit.report.section import Block, Paragraph, captioned, section
 from audit.report.sentences import ALONE, LIMITS, OF_METHOD, describe_gaps
+from audit.report.summary import RenderedPage
 from audit.runs.manifest import Manifest, ManifestError, Trials
 from audit.statistics.manipulation import SHOWN, in_standard_errors
 from audit.tables.formatting import MEANING, PHONE, brief, coverage
@@ -60,7 +60,7 @@ def render_report(
     explorer: Explorer | None = None,
     max_figures: int = MAX_FIGURES,
     max_downloads: int = MAX_DOWNLOADS,
-) -> RunPage:
+) -> RenderedPage:
     """Render the report of one run, as HTML that can be encoded as UTF-8.
 
     ``tables`` are indexed from 0 as they are written. ``gap`` is needed; the part of any other absent table is left

@@ -17,13 +17,13 @@ from audit.report.page import isolated, prose
 from audit.report.results import Results
 from audit.report.run_page import (
     OTHER_PROMPTS,
-    RunPage,
     answer_section,
     asked_section,
     page_section,
     render_run,
 )
 from audit.report.section import Captioned, Card, Paragraph, Section, captioned, present, section
+from audit.report.summary import RenderedPage
 from audit.report.table_layout import (
     IfKnown,
     Named,
@@ -75,7 +75,7 @@ def render_inventory(
     tables: Mapping[str, pd.DataFrame],
     figures: Mapping[str, bytes],
     remarks: Sequence[RemarkLike],
-) -> RunPage:
+) -> RenderedPage:
     """Render the report of a filled-in questionnaire, as HTML that can be encoded as UTF-8."""
     inventory, task = manifest.inventory, manifest.task
     assert inventory is not None

@@ -22,7 +22,6 @@ from audit.report.page import isolated, prose
 from audit.report.results import Results, with_absent
 from audit.report.run_page import (
     OTHER_PROMPTS,
-    RunPage,
     answer_section,
     asked_section,
     page_section,
@@ -30,6 +29,7 @@ from audit.report.run_page import (
 )
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
 from audit.report.sentences import LIMITS, contradicting
+from audit.report.summary import RenderedPage
 from audit.report.table_layout import Named, ShownColumn, ShownTable, lay_out, named, out_of, said, sized
 from audit.report.tables import calls, estimable, measure_controls
 from audit.report.texts import FIGURE_CAPTION, text_section
@@ -77,7 +77,7 @@ def render_replies(
     rationales: pd.DataFrame,
     narratives: Mapping[str, str],
     words: TaskWords,
-) -> RunPage:
+) -> RenderedPage:
     """Render the report of one run of replies, as HTML that can be encoded as UTF-8.
 
     The replies to read are drawn from ``replies`` and ``values``, which has one column a measure, indexed by
