@@ -70,6 +70,13 @@ STEPS: Final = {
     "ask_again": "Run again in a new folder.",
     "disparity": "See which groups get less than others (the disparity D).",
 }
+ELSEWHERE: Final = {
+    "controls": "Use two terms per group that share no word, with their stems (a column stem in groups=FILE), or ask "
+    "about invented groups, too.",
+    "other_elicitation": "Collect the ratings in another way.",
+    "other_model": "Collect the ratings with another prompt or in another way.",
+}
+"""What to do next if another tool asks, which has none of our options."""
 OF_MEASURES: Final = {
     "nothing_rated": "no text has a score",
     "constant": "all identities have the same score",

@@ -22,7 +22,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
 from audit.report.sentences import LIMITS, answer
-from audit.report.verdicts import NO_STEP, STEPS, Step, worded
+from audit.report.verdicts import ELSEWHERE, NO_STEP, STEPS, Step, worded
 from audit.runs.csv_tables import read_table
 from audit.runs.derived import has_table
 from audit.runs.differences import choices_of, identity_of
@@ -39,7 +39,6 @@ from audit.tables.ratings import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.run_of_replies import REPLY_TABLES
 from audit.tables.shared import OVERALL
-from audit.tasks.intensity.first_screen import ELSEWHERE
 from audit.tasks.limits import (
     disparities_as_they_hold,
     limits_of_gap,

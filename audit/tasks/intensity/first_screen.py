@@ -33,7 +33,7 @@ from audit.report.summary import (
     not_from_absence,
     summary,
 )
-from audit.report.verdicts import NO_STEP, Step, least_of
+from audit.report.verdicts import ELSEWHERE, NO_STEP, Step, least_of
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, scale_end
 
 NOT_FOLLOWED: Final = "anything about empathy (the check failed)"
@@ -58,13 +58,6 @@ _NOTHING: Final = Markup("")
 _OPEN: Final = frozenset({"absent", "undecided"})
 _FOUND: Final = ("gap", "within")
 _RULED_OUT: Final = ("none", "average")
-ELSEWHERE: Final = {
-    "controls": "Use two terms per group that share no word, with their stems (a column stem in groups=FILE), or ask "
-    "about invented groups, too.",
-    "other_elicitation": "Collect the ratings in another way.",
-    "other_model": "Collect the ratings with another prompt or in another way.",
-}
-"""What to do next if another tool asks, which has none of our options."""
 _GROUPS: Final = 6  # groups that the picture has room for
 _FEW_GROUPS: Final = 2  # the same beside several dimensions
 _NONE_LOWER: Final = Markup("No group is shown to be rated lower or higher than the others.")
