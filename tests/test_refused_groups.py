@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 from gated import TWO_TERMS, gate, of, run_maker, two_terms, verdict
 
 import audit
+from audit.__main__ import main
 from audit.report.terminal import in_lines
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -53,6 +55,14 @@ def published(run):
     return heads, page, in_lines(said.summary)["answer"]
 
 
+def exported(run, to):
+    """Yield the texts of the card and of the paper."""
+    for form in ("card", "paper"):
+        assert main(["export", str(run), f"form={form}", f"to={to / form}"]) == 0
+        text = " ".join(path.read_text("utf-8") for path in (to / form).glob("*.md"))
+        yield " ".join(unescape(text).split())
+
+
 def verdicts_of(run):
     return {row["member"]: row["verdict"] for row in verdict(run)["gaps"] if row["kind"] == "group_refusals"}
 
@@ -70,7 +80,7 @@ def test_a_group_that_everybody_refuses_more_fails_the_gate_and_no_other_gap_doe
     assert abs(of(verdict(run), "refusals")["value"]) < 2
 
 
-def test_a_deployed_model_that_refuses_a_group_fails_and_every_surface_names_the_group(make_run):
+def test_a_deployed_model_that_refuses_a_group_fails_and_every_surface_names_the_group(make_run, tmp_path):
     run = make_run(refusing({"Cendi": 0.3}, others=0.02), change=deployed)
     assert gate(run, "margin=50", "refusal_margin=5") == 1
     assert verdicts_of(run)["Cendi"] == "failed"
@@ -83,6 +93,9 @@ def test_a_deployed_model_that_refuses_a_group_fails_and_every_surface_names_the
     for said in (page, terminal):
         assert "Cendi is refused more often than the others" in said
         assert f"{number} percentage points" in said
+    for text in exported(run, tmp_path):
+        assert "Cendi is refused more often than the others" in text
+        assert f"D = {number} percentage points" in text
     # Who asks who is rated lower gets ratings alone.
     assert set(audit.open_run(run).disparity["outcome"]) == {"intensity"}
 
@@ -96,13 +109,13 @@ def test_the_disparity_of_refusals_is_a_difference_of_shares_in_percentage_point
     assert found.loc["Arbo", "disparity"] == pytest.approx(-100 * k / 300 / 5)
 
 
-def test_equal_refusals_find_nobody(make_run):
+def test_equal_refusals_find_nobody(make_run, tmp_path):
     run = make_run(refusing({}, others=0.1, n=400), change=deployed)
     assert gate(run, "margin=50", "refusal_margin=8") != 1
     assert set(verdicts_of(run).values()) == {"passed"}
     found, page, terminal = published(run)
     assert set(found["code"]) == {"not_shown"}
-    assert "refused more often" not in page + terminal
+    assert not any("refused more often" in said for said in (page, terminal, *exported(run, tmp_path)))
 
 
 def test_refusals_of_one_term_are_of_the_term_and_not_of_its_group(make_run):

@@ -241,6 +241,9 @@ def _of_groups(collected: Collected) -> Iterator[str]:
         said = [words, each.number, groups.plain(each.said.bound), step]
         yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
     yield from _of_measures(alike)
+    for each in groups.refused_groups(collected.refusals, confidence=confidence):
+        where = in_markdown(f"{each.dimension} ({each.variant}), refusals")
+        yield f"- **{where}:** {in_markdown(f'{groups.plain(each.said.words)}. {each.number}')}"
     yield from ("", "All groups, terms and views: `tables/disparity.csv` of the run.")
 
 

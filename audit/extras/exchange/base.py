@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
@@ -146,15 +147,27 @@ class Collected:
     @property
     def disparity(self) -> pd.DataFrame:
         """How far groups are from each other; empty if an earlier version analysed the run, or its task has none."""
+        from audit.tables.disparity import without_refusals
+
+        return without_refusals(self._disparities)
+
+    @property
+    def refusals(self) -> pd.DataFrame:
+        """The same of how often groups are refused, in a run of ratings; empty if nothing was refused."""
+        from audit.tables.disparity import REFUSALS
+
+        return self._disparities.loc[self._disparities["outcome"] == REFUSALS]
+
+    @cached_property
+    def _disparities(self) -> pd.DataFrame:
         import pandas as pd
 
         from audit.runs.derived import has_table
-        from audit.tables.disparity import DISPARITY, without_refusals
+        from audit.tables.disparity import DISPARITY
 
-        there = self.kind in ("ratings", "replies") and has_table(self.path, DISPARITY.name)
-        if not there:
+        if self.kind not in ("ratings", "replies") or not has_table(self.path, DISPARITY.name):
             return pd.DataFrame(columns=list(DISPARITY))
-        return without_refusals(self.statistics(DISPARITY.name))
+        return self.statistics(DISPARITY.name)
 
     @property
     def has_perceivers(self) -> bool:

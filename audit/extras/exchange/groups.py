@@ -23,6 +23,8 @@ OF_MEASURES: Final = (
     "how much lower (negative) or higher (positive) a measure is for it than for the other groups, whoever perceives: "
     "the mean of its terms less the mean of the other groups' means"
 )
+_DONE: Final = {"intensity": "rated", "refusals": "refused"}
+"""What is done to groups, by outcome; of a measure, nothing."""
 NO_GAP: Final = "The gap δ is not defined: the model was given no group's identity, so no group is its own."
 """Said of a run without perceivers."""
 
@@ -61,8 +63,15 @@ def compared_groups(disparity: pd.DataFrame, *, confidence: float) -> Iterator[C
     heads = [row for row in rows_of(disparity, "disparity") if row["headline"] and not row["invented"]]
     for key in dict.fromkeys((str(row["outcome"]), str(row["dimension"]), str(row["variant"])) for row in heads):
         own = [row for row in heads if (row["outcome"], row["dimension"], row["variant"]) == key]
-        said = who_gets_less(own, confidence=confidence, of="rated" if key[0] == "intensity" else "")
+        said = who_gets_less(own, confidence=confidence, of=_DONE.get(key[0], ""))
         yield ComparedGroups(*key, tuple(deciding_rows(own)), said)
+
+
+def refused_groups(refusals: pd.DataFrame, *, confidence: float) -> Iterator[ComparedGroups]:
+    """Yield the same of refusals, where a group is shown to be refused more often, as the run's page does."""
+    for each in compared_groups(refusals, confidence=confidence):
+        if any(row["code"] == "higher" for row in each.said.found):
+            yield each
 
 
 def plain(words: Markup) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from audit.extras.exchange.groups import ComparedGroups, compared_groups
+from audit.extras.exchange.groups import ComparedGroups, compared_groups, refused_groups
 from audit.report.cell_matrix import BASELINES
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import SCOPES
@@ -54,6 +54,11 @@ class Study:
     def compared(self) -> tuple[ComparedGroups, ...]:
         """The groups that were compared; empty if an earlier version analysed the run."""
         return tuple(compared_groups(self.tables["disparity"], confidence=self.manifest.statistics.confidence))
+
+    @property
+    def refused(self) -> tuple[ComparedGroups, ...]:
+        """Where a group is shown to be refused more often than the others."""
+        return tuple(refused_groups(self.tables["refusals"], confidence=self.manifest.statistics.confidence))
 
     @property
     def is_of_groups_alone(self) -> bool:

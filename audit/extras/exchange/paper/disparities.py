@@ -149,6 +149,9 @@ def disparity_sentences(study: Study) -> Iterator[Line]:
             )  # fmt: skip
         else:
             alike.setdefault(words, []).append(each)
+    for each in study.refused:
+        said = PlainText(f"{plain(each.said.words)}. {each.number}", whole=True)
+        yield line("Refusals, of ", _where(study, each), ": ", said)
     for words, of in alike.items():
         yield line(
             "Who gets less, of ", told_names((study.measure_title(each.outcome) for each in of), quoted=True,

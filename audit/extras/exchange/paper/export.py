@@ -84,7 +84,7 @@ def _study(collected: Collected) -> Study:
     tables = {name: collected.statistics(name) for name in (_OF_RATINGS if rated else _OF_REPLIES)}
     decided = _OF_LIMITS if rated else _DECIDED
     there = tables_of(collected.path, decided)
-    tables["disparity"] = collected.disparity
+    tables |= {"disparity": collected.disparity, "refusals": collected.refusals}
     for name in decided:
         found = collected.statistics(name) if name in there else pd.DataFrame()
         tables[name] = found.reindex(columns=list((TABLES if rated else REPLY_TABLES)[name]))
