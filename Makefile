@@ -62,7 +62,7 @@ mutants: $(VENV)/.installed
 # The committed examples, analysed and rendered again; the screenshot is what a reader of the README sees.
 SWEPT := $(addprefix reports/example-sweep/,origin persona-1 scale-10)
 LED := $(addprefix reports/example-strategies/,none ecn coe-cbt coe-dbt coe-pct coe-rt two-stage perspective)
-PUBLISHED := $(patsubst %/manifest.json,%,$(wildcard reports/published/*/manifest.json))
+PUBLISHED := $(filter-out %/comparison,$(patsubst %/manifest.json,%,$(wildcard reports/published/*/manifest.json)))
 FIRST := reports/published/qwen2.5-coder-1.5b-origin
 MODELS := $(addprefix reports/example-models/,smollm2 smollm2-persona-1 smollm2-scale-10 qwen2.5-coder-0.5b)
 example: $(VENV)/.installed
@@ -76,6 +76,8 @@ example: $(VENV)/.installed
 	$(BIN)/python -m audit report $(MODELS) run_dir=reports/example-models/comparison
 	$(BIN)/python -m audit index reports/example-models
 	for run in $(PUBLISHED); do $(BIN)/python -m audit report $$run || exit; done
+	$(BIN)/python -m audit report $(PUBLISHED) run_dir=reports/published/comparison
+	$(BIN)/python -m audit index reports/published
 	$(BIN)/python benchmarks/published.py
 	chromium --headless --no-sandbox --hide-scrollbars --window-size=1440,900 \
 		--screenshot=$(FIRST)/report.png "file://$(CURDIR)/$(FIRST)/report.html"

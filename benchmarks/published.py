@@ -4,7 +4,8 @@
     python benchmarks/published.py FOLDER [DOCUMENT]
 
 A table stands in the document between ``<!-- table NAME -->`` and ``<!-- end -->``. Each number is one cell of a CSV of
-a run, or of a comparison, rounded here to two digits behind the point and nowhere before. No model is asked.
+a run, of the comparison or of the index, rounded here to two digits behind the point and nowhere before. No
+model is asked.
 """
 
 from __future__ import annotations
@@ -36,11 +37,17 @@ CODES = {
     "no_verdict": "no verdict",
     "no_estimate": "no estimate",
 }
+CLAIMS = {
+    "size": "the gap falls with size",
+    "persona": "a persona of abilities raises it",
+    "scale": "a coarse scale lowers it",
+}
+SAYS = {"for": "for it", "against": "against it", "cannot_tell": "cannot tell"}
 
 
 def runs_in(folder: Path) -> list[Path]:
     """Return the folders of the runs: smaller models first, and each in the order of the variants."""
-    found = [each.parent for each in folder.glob("*/manifest.json")]
+    found = [each.parent for each in folder.glob("*/manifest.json") if each.parent.name != "comparison"]
 
     def place(run: Path) -> tuple[int, int]:
         return Manifest.read(run, check=False).model.parameters, VARIANTS.index(variant_of(run))
@@ -225,6 +232,50 @@ def words(folder: Path) -> str:
     return markdown(headings, rows())
 
 
+def changes(folder: Path) -> str:
+    """How δ differs between the runs of one model, and between the models, narrative by narrative."""
+    found = table(folder / "comparison", "comparisons")
+    runs = table(folder / "comparison", "runs").set_index("run")["folder"]
+
+    def rows() -> Iterator[Iterable[object]]:
+        for each in found.itertuples():
+            first, second = (folder / Path(runs[label]).name for label in (each.first, each.second))
+            if (model_of(first) == model_of(second)) != (variant_of(first) == variant_of(second)):  # one thing differs
+                yield (
+                    named(each.dimension),
+                    first.name,
+                    second.name,
+                    number(each.delta_change),
+                    each.unit,
+                    between(each.ci_low, each.ci_high),
+                    p_value(each.p_adjusted),
+                    CODES.get(each.code, each.code),
+                )
+
+    headings = ("dimension", "first", "second", "first − second", "unit", "95%", "p, Holm", "verdict")
+    return markdown(headings, rows())
+
+
+def claims(folder: Path) -> str:
+    """What three claims of the published study come to here, by the rules of the index."""
+    found = pd.read_csv(folder / "index.claims.csv", keep_default_na=False)
+
+    def rows() -> Iterator[Iterable[object]]:
+        for each in found.itertuples():
+            yield (
+                CLAIMS[each.claim],
+                named(each.dimension),
+                each.first,
+                each.second,
+                number(float(each.delta_change)),
+                between(float(each.ci_low), float(each.ci_high)),
+                SAYS.get(each.says, each.says),
+            )
+
+    headings = ("claim", "dimension", "first", "second", "first − second", "95%", "says")
+    return markdown(headings, rows())
+
+
 def wordings(folder: Path) -> str:
     """Every control of the example in eight wordings."""
 
@@ -289,6 +340,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "gap": gap,
     "disparity": disparity,
     "words": words,
+    "changes": changes,
+    "claims": claims,
     "wordings": wordings,
     "strategies": strategies,
     "commands": commands,
