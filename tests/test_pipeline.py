@@ -875,7 +875,7 @@ def test_a_sweep_loads_the_model_once_and_gives_each_job_a_folder(
     assert set(runs) == {"origin", "scale-10"}
     assert shards_of(runs["origin"]) == shards_of(uninterrupted)
     assert ratings_of(runs["scale-10"])["intensity"].between(0, 10).all()
-    assert capsys.readouterr().out.count("report:   ") == 2
+    assert capsys.readouterr().out.count("report:   ") == 3  # the comparison's, too
 
 
 def test_a_job_that_fails_does_not_stop_the_others_but_the_exit_code_tells(tiny_model, audit, tmp_path, loads, capsys):

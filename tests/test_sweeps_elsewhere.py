@@ -99,7 +99,7 @@ def test_runs_that_are_made_elsewhere_are_those_of_a_sweep_here(
     assert code == 0, said[-2000:]
     assert of_runs(there) == here
     assert len(here) == 2
-    assert "comparison: reports/comparison-" in said
+    assert "report:   reports/comparison-" in said
     assert [line for line in said.splitlines() if line.startswith("job 1 (")]
     assert not list(there.glob(".sweep-*"))
     if launcher_name == "slurm":
@@ -140,7 +140,7 @@ def test_runs_of_the_debug_mode_of_submitit_are_those_of_a_sweep_here(
     assert of_runs(tmp_path) == here
     said = capsys.readouterr()
     assert [line[:7] for line in said.err.splitlines() if line.startswith("job ")] == ["job 0 (", "job 1 ("]
-    assert "comparison: reports/comparison-" in said.out
+    assert "report:   reports/comparison-" in said.out
     assert not list(tmp_path.glob(".sweep-*"))
 
 

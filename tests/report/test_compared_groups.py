@@ -141,15 +141,9 @@ def test_the_command_says_who_gets_less_and_prints_no_gap_where_nobody_perceives
     without_figures(monkeypatch)
     assert audit("report", str(folder / "C"), str(folder / "D"), f"run_dir={tmp_path / 'out'}") == 0
     out, _ = capsys.readouterr()
-    assert out.splitlines()[:-1] == [
-        f"who gets less? model C, identity: {words_of(folder / 'C')}",
-        f"who gets less? model D, identity: {words_of(folder / 'D')}",
-    ]
-
-
-def words_of(run) -> str:
-    table = read_table(run / "tables" / "disparity.csv", TABLES["disparity"])
-    return who_gets_less(rows_of(table, "disparity"), confidence=0.95).words.striptags()
+    assert "own group" not in out
+    [answer] = [line for line in out.splitlines() if line.startswith("answer:")]
+    assert "Red is rated lower, compared with the other groups, in model C than in model D (−19.6 points" in answer
 
 
 def test_in_python_a_comparison_has_who_gets_less(folder, tmp_path, monkeypatch):

@@ -239,7 +239,7 @@ def test_the_first_screen_answers(chromium, pages):
         assert len(verdicts) == 2
         assert all(each.startswith("No verdict: ") for each in verdicts)
         assert page.locator(".summary .line strong").all_inner_texts() == [
-            "What next:", "Check:", "How big:", "How it varies:", "This does not show:", "Read with care:", "The gap δ",
+            "What next:", "Check:", "How it varies:", "This does not show:", "Read with care:", "The gap δ",
             "The disparity D",
         ]  # fmt: skip
         ends = page.locator(".asked, .finding, .scale, .summary .line").evaluate_all(
