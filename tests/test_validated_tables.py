@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit.comparing.validation import validation_tables
+from audit.comparing.validation import _unlike, validation_tables
 from audit.comparing.validation_page import render_validation
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.controls import Repetition
@@ -17,9 +17,15 @@ MILDER = 2.0
 """How much higher the planted judge scores replies to group A; to people, all groups' replies are alike."""
 
 
-def planted(*, groups="ABC", n_terms=1, perceivers=True, n_conversations=0, refused=0.0, n_narratives=40, n_labels=200):
-    """Return the tables of planted replies, of which people scored ``n_labels``."""
-    rng = np.random.default_rng(0)
+def planted(
+    *, groups="ABC", n_terms=1, perceivers=True, n_conversations=0, refused=0.0, n_narratives=40, n_labels=200,
+    chosen_of_a=False, seed=0,
+):  # fmt: skip
+    """Return the tables of planted replies, of which people scored ``n_labels``.
+
+    With ``chosen_of_a`` the lower half of the judge's scores is labelled of replies to A, and the upper of the others.
+    """
+    rng = np.random.default_rng(seed)
     terms = [(group, f"{group}{k}") for group in groups for k in range(n_terms)]
     names = [f"c{k % n_conversations}:{k}" if n_conversations else f"n{k}" for k in range(n_narratives)]
     rows = pd.DataFrame(
@@ -41,7 +47,10 @@ def planted(*, groups="ABC", n_terms=1, perceivers=True, n_conversations=0, refu
         status=np.where(written, "written", "refused"),
         in_group=own.astype("boolean").mask(~known), n_shared=own.astype("Int64").mask(~known),
     )  # fmt: skip
-    chosen = rng.permutation(np.flatnonzero(written))[:n_labels]
+    to_a = rows["experiencer_group"] == "A"
+    median = judge.groupby(to_a).transform("median")
+    may_be = written & (((judge < median) == to_a) if chosen_of_a else True)
+    chosen = rng.permutation(np.flatnonzero(may_be))[:n_labels]
     given = pd.DataFrame({"rater": "r", "prompt_index": chosen, "score": people.to_numpy()[chosen]})
     return validation_tables(
         replies, Outcome("m", unit="points", values=judge.where(written)), given,
@@ -75,6 +84,15 @@ def test_the_judge_s_gap_is_corrected_and_the_group_that_it_is_milder_with_is_na
         assert errors[["A", "B", "C"]].to_list() == ["higher", "not_shown", "not_shown"]
     for name, table in tables.items():
         VALIDATION_TABLES[name].csv(table)
+
+
+def test_replies_that_were_chosen_low_of_one_group_and_high_of_another_show_in_the_measure_s_gaps():
+    found = planted(chosen_of_a=True)["labelled_replies"].set_index(["what", "group"])
+    assert found.loc[("disparity", "A"), "p"] < 1e-6
+    assert found.loc[("disparity", "A"), "labelled"] < found.loc[("disparity", "A"), "all"] - 1
+    told = list(_unlike(found.reset_index(), AnalysisSettings()))
+    assert any("the measure's D of A" in each for each in told)
+    assert not list(_unlike(planted()["labelled_replies"], AnalysisSettings()))
 
 
 def test_utterances_are_clustered_by_conversation():

@@ -196,9 +196,14 @@ def _unlike(compared: pd.DataFrame, settings: AnalysisSettings) -> Iterator[str]
     adjusted, _ = adjust_p(compared["p"].to_numpy(dtype=np.float64), method="Holm")
     for row, p in zip(compared.to_dict("records"), adjusted, strict=True):
         if p < settings.alpha:
-            what = {"score": "the measure's score", "place": "place in the run"}[row["what"]]
+            what = {
+                "score": "mean the measure's score",
+                "place": "mean place in the run",
+                "delta": "the measure's δ",
+                "disparity": f"the measure's D of {brief(str(row['group']))}",
+            }[row["what"]]
             yield (
-                f"{row['dimension']}: the labelled replies do not look like a random sample: mean {what} "
+                f"{row['dimension']}: the labelled replies do not look like a random sample: {what} "
                 f"{row['labelled']:.3g} of these and {row['all']:.3g} of all. If chance did not choose them, the "
                 "corrected gaps may be wrong."
             )
@@ -422,20 +427,35 @@ class _Part:
                 "all": float(mark[every.cells].mean()), "n_labels": int(there.sum()),
             }  # fmt: skip
         uniform = np.full(cube.in_group.size, 1 / cube.in_group.size)
-        for what in ("score", "place"):
-            row = self._row(LABELLED_REPLIES) | {"what": what, "group": "", "n_labels": labelled.cells.size}
-            x, of_all = (each.judge if what == "score" else each.place for each in (labelled, every))
-            row |= {"labelled": float(x.mean()), "all": float(of_all.mean())}
-            try:
-                _, strata = stratified(labelled, uniform, _strata_of(cube))
-            except NotEstimableError:
-                yield row
-                continue
-            n_clusters = int(self.clusters.max()) + 1
-            in_sample = Linear.of_sample(x, labelled, strata, n_clusters)
-            in_all = Linear.of_sample(of_all, every, strata, n_clusters)
-            found = Corrected.of(in_sample.plus(in_all, -1.0), _NAN, confidence=self.settings.confidence)
-            yield row | {"labelled": in_sample.value, "all": in_all.value, "p": found.p}
+        means = [("score", "", uniform, cube), ("place", "", uniform, cube)]
+        # Low scores chosen of one group and high ones of another may leave the mean as it is, and alter the gaps.
+        if self.cube.has_perceivers:
+            own_gap = attempt(lambda: in_group_weights(cube))
+            means += [] if isinstance(own_gap, NotEstimableError) else [("delta", "", own_gap, cube)]
+        if self.view is not None:
+            of_groups = self.view.cells(self.view.contrasts @ self.view.members)
+            means += [
+                ("disparity", name, own, self.view.cube) for name, own in zip(self.view.groups, of_groups, strict=True)
+            ]
+        for what, name, weights, of in means:
+            row = self._row(LABELLED_REPLIES) | {"what": what, "group": name}
+            yield row | self._mean(what, weights.ravel(), of)
+
+    def _mean(self, what: str, weights: FloatArray, cube: NarrativeCube) -> dict[str, Any]:
+        """Compare a mean or a gap in the labelled replies with that in all."""
+        labelled, every = self._labelled(cube), self._sample(cube, self.scored)
+        try:
+            _, strata = stratified(labelled, weights, _strata_of(cube))
+        except NotEstimableError:
+            return {"n_labels": labelled.cells.size}
+        own, of_all = (each.part(strata.of_cell[each.cells] >= 0) for each in (labelled, every))
+        n_clusters = int(self.clusters.max()) + 1
+        in_sample, in_all = (
+            Linear.of_sample(each.place if what == "place" else each.judge, each, strata, n_clusters)
+            for each in (own, of_all)
+        )
+        found = Corrected.of(in_sample.plus(in_all, -1.0), _NAN, confidence=self.settings.confidence)
+        return {"labelled": in_sample.value, "all": in_all.value, "p": found.p, "n_labels": own.cells.size}
 
     def _labelled(self, cube: NarrativeCube) -> _Replies:
         return self._sample(cube, self.scored.loc[self.scored["people"].notna()])

@@ -33,6 +33,8 @@ _WHATS: Final = {
     "perceiver": "replies by",
     "in_group": "in-group replies",
     "score": "the measure's score",
+    "delta": "the measure's δ",
+    "disparity": "the measure's D of",
     "place": "place in the run",
 }
 

@@ -7,14 +7,14 @@ the sample corrects what it says of all, and the interval holds the uncertainty 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.statistics.estimates import GapEstimate, t_interval
-from audit.statistics.ratings import FloatArray, IntArray
+from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
+from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.formatting import brief, count, plural
 
@@ -71,6 +71,15 @@ class LabelledSample:
     cells: IntArray  # shape (n,): the cell of each reply among the C cells of perceivers and experiencers
     clusters: IntArray  # shape (n,): the narrative (of utterances, the conversation) of each, from 0
 
+    def part(self, used: BoolArray) -> Self:
+        """Return some of the replies; ``used`` has shape (n,)."""
+        return replace(self, **{each.name: getattr(self, each.name)[used] for each in fields(self)})
+
+    def apart(self, deviations: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return deviations of scores from their means; what is left of equal ones by rounding is 0."""
+        largest = max(float(np.nanmax(np.abs(each))) for each in (scores, self.people, self.judge))
+        return np.where(np.abs(deviations) <= scores.size * EPSILON * largest, 0.0, deviations)
+
 
 @dataclass(frozen=True, eq=False)
 class Linear:
@@ -85,11 +94,12 @@ class Linear:
     def of_all(cls, estimate: GapEstimate, clusters: IntArray, n_clusters: int) -> Self:
         """Take an estimate from all replies; ``clusters``, shape (N,), has the cluster of each narrative."""
         used = ~np.isnan(estimate.by_narrative)
-        gaps, of = estimate.by_narrative[used], clusters[used]
+        errors, of = estimate.by_narrative[used] - estimate.delta, clusters[used]
+        errors = np.where(np.abs(errors) <= 2 * estimate.rounding, 0.0, errors)
         counts = estimate.weights[used] if estimate.weights.size else np.full(of.size, 1 / of.size)
         weight = np.bincount(of, weights=counts, minlength=n_clusters)
         rest = 1 - weight
-        parts = np.bincount(of, weights=counts * (gaps - estimate.delta), minlength=n_clusters) / np.sqrt(rest)
+        parts = np.bincount(of, weights=counts * errors, minlength=n_clusters) / np.sqrt(rest)
         variance = float(parts @ parts)
         shared = variance**0.5 * weight / np.sqrt(rest)
         return cls(estimate.delta, parts, variance * weight / rest, shared[:, None])
@@ -100,7 +110,7 @@ class Linear:
         of, n_strata = strata.of_cell[sample.cells], strata.weights.size
         sizes = np.bincount(of, minlength=n_strata)
         means = np.bincount(of, weights=scores, minlength=n_strata) / sizes
-        residuals = scores - means[of]
+        residuals = sample.apart(scores - means[of], scores)
         place, shape = sample.clusters * n_strata + of, (n_clusters, n_strata)
         there = np.bincount(place, minlength=n_clusters * n_strata).reshape(shape)
         sums = np.bincount(place, weights=residuals, minlength=n_clusters * n_strata).reshape(shape)
@@ -139,8 +149,7 @@ def stratified(
     ``weights`` has shape (C,); each of ``labels``, the finest first, tells the cells of one stratum, shape (C,).
     NotEstimableError if the labelled replies are to too few narratives, or do not fill the strata.
     """
-    used = np.abs(weights[sample.cells]) > _LEAST_WEIGHT
-    own = LabelledSample(sample.people[used], sample.judge[used], sample.cells[used], sample.clusters[used])
+    own = sample.part(np.abs(weights[sample.cells]) > _LEAST_WEIGHT)
     n_narratives = np.unique(own.clusters).size
     if n_narratives < FEW_NARRATIVES:
         raise NotEstimableError(
@@ -227,7 +236,7 @@ def _tuning(sample: LabelledSample, strata: Strata) -> float:
     sizes = np.bincount(of)
 
     def centred(scores: FloatArray) -> FloatArray:
-        return np.asarray(scores - (np.bincount(of, weights=scores) / sizes)[of], dtype=np.float64)
+        return sample.apart(scores - (np.bincount(of, weights=scores) / sizes)[of], scores)
 
     people, judge = centred(sample.people), centred(sample.judge)
     counts = (strata.weights**2 / sizes / (sizes - 1))[of]

@@ -76,11 +76,12 @@ LABELLED_REPLIES: Final = Table(
         **_PLACE,
         "what": word(
             "experiencer or perceiver (the share of replies with this group), in_group (the share of in-group "
-            "replies), score (the measure's mean) or place (mean place of the replies in the run, from 0 to 1)"
+            "replies), score (the measure's mean), place (mean place of the replies in the run, from 0 to 1), delta or "
+            "disparity (the measure's gap)"
         ),
         "group": word("the group; else empty"),
         "labelled": number(
-            "of the labelled replies, in the unit of what; of score and place weighted by strata, as the gaps are"
+            "of the labelled replies, in the unit of what; but for shares weighted by strata, as the gaps are"
         ),
         "all": number("of all replies with a score"),
         "p": probability(

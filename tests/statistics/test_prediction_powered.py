@@ -108,6 +108,17 @@ def test_a_judge_of_noise_counts_for_nothing_if_it_is_tuned():
     assert found["ppi"].se > 1.5 * found["people"].se
 
 
+@pytest.mark.parametrize("score", [0.1, 1 / 3, 2 / 3, 4.1])
+def test_equal_scores_have_no_interval_whatever_their_means_are_rounded_to(score):
+    people, judge = drawn(60, np.random.default_rng(0))
+    chosen = np.random.default_rng(1).permutation(people.size)[:300]
+    alike = np.full_like(people, score)
+    for found in (contrast_of(alike, judge, chosen), contrast_of(alike, alike, chosen)):
+        for name in ("people", "ppi_tuned"):
+            assert np.isnan([found[name].se, found[name].p]).all()
+            assert found[name].tuning == 0
+
+
 def test_the_unit_of_the_judge_does_not_matter_if_it_is_tuned():
     rng = np.random.default_rng(4)
     people, judge = drawn(60, rng)
