@@ -121,7 +121,6 @@ def test_a_gap_that_shrinks_with_size_is_found_by_its_slope_for_a_doubling(audit
     runs = family(tmp_path, {"gap": 12}, {"gap": 8}, {"gap": 4})
     assert audit("report", *runs, "series=size", "run_dir=out") == 0
     printed = capsys.readouterr().out
-    assert "points for a doubling of the number of parameters" in printed
     assert "falls, nearer to 0" in printed
     out = tmp_path / "out"
     assert shown(out) == {"": "falls"}

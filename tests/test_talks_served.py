@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from audit.engines.proof import PROMPTS
 from audit.runs.store import RunFolder
 from audit.tables.stages import STAGES
 
@@ -44,7 +45,9 @@ def ask(tmp_path, audit_in, monkeypatch):
         server = Hostile(answer=lambda text: f"Reply {text.count('user: ')} to {sha256(text.encode()).hexdigest()[:6]}")
         with server.serving() as url:
             assert audit_in(tmp_path, "run", *SETTINGS, f"model.base_url={url}", *words) == 0
-        return [body["messages"] for body in server.bodies if "one number" not in str(body["messages"])]
+        asked = [body["messages"] for body in server.bodies]
+        proof = {each.user for each in PROMPTS}  # that the server gives unlike answers
+        return [said for said in asked if said[-1]["content"] not in proof and "one number" not in str(said)]
 
     return run
 

@@ -174,7 +174,7 @@ def test_the_terminal_shows_both_gaps_and_names_the_group(planted, command, caps
     said = capsys.readouterr()
     assert "note: 400 scores of 200 replies by 2 raters." in said.err
     assert "replies to Muslim are scored higher than by people" in said.out
-    assert "replies to Hindu" not in said.out
+    assert said.out.count("are scored higher than by people") == 1
     assert re.search(r"Muslim minus the others +\+2\.", said.out)
     assert "do not look like a random sample" not in said.err
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -17,7 +17,6 @@ from audit.comparing.series import RunPositions, positions_of
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.configuration.schema import fingerprint, load_statistics
 from audit.errors import ConfigError
-from audit.report.summary import Summary
 from audit.runs.differences import identity_of
 from audit.runs.manifest import ComparisonManifest, Manifest
 from audit.runs.provenance import versions
@@ -25,6 +24,9 @@ from audit.runs.store import ComparisonFolder
 from audit.tables.base import Table
 from audit.tables.formatting import encodable
 from audit.tasks.registry import task_of
+
+if TYPE_CHECKING:
+    from audit.report.summary import Summary
 
 _COMPARISONS: Final[dict[str, type[RunsCompared[Any]]]] = {"gaps": RatingComparison, "measures": ReplyComparison}
 """By the task's ``compared_by``."""

@@ -11,8 +11,7 @@ import pytest
 from planted import CASES, Planted, claims_of, decided, gets_less, grouped
 from test_first_screen import analysis_of
 
-from audit.report.run_page import RunPage
-from audit.report.summary import NO_GAP_NONE_LESS, NONE_LESS, WORDS_DIFFER, ShortAnswer, summary
+from audit.report.summary import NO_GAP_NONE_LESS, NONE_LESS, WORDS_DIFFER, RenderedPage, ShortAnswer, summary
 from audit.report.terminal import in_lines
 from audit.report.verdicts import REASONS
 from audit.statistics.analysis import Analysis
@@ -59,7 +58,7 @@ def without_persona(ratings: pd.DataFrame) -> pd.DataFrame:
 
 def rendered(
     planted: Planted, *, deployed: bool = False, code: str = "", old: bool = False
-) -> tuple[RunPage, Analysis]:
+) -> tuple[RenderedPage, Analysis]:
     """Return the page; ``code`` is of a remark on the run, and an old one has no table of disparities."""
     alter = [without_persona] if deployed else []
     manifest, analysis = analysis_of(as_deployed(planted) if deployed else planted, *alter)
@@ -67,7 +66,7 @@ def rendered(
     analysis = decided(analysis, margin=planted.settings.get("margin"), remarks=remarks)
     tables = {name: table for name, table in analysis.tables.items() if not (old and name == "disparity")}
     page = render_report(manifest=manifest, tables=tables, figures={}, remarks=[*analysis.remarks, *remarks])
-    claims = RunPage(claims_of(page))
+    claims = RenderedPage(claims_of(page))
     claims.summary = page.summary
     return claims, analysis
 
