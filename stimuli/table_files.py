@@ -102,8 +102,11 @@ def empathetic_dialogues(text: str) -> Rows | None:
     Its cells are split at every comma and never quoted, and a comma in them is ``_comma_``. Rows of two of its three
     files have a ninth cell with candidate replies, which is left out.
     """
+    first = text.lstrip("\n").partition("\n")[0]
+    if first.rstrip("\r").split(",") != _OF_DIALOGUES:
+        return None
     lines = [(number, line.rstrip("\r").split(",")) for number, line in enumerate(text.split("\n"), start=1) if line]
-    if not lines or lines[0][1] != _OF_DIALOGUES or any(len(row) not in (8, 9) for _, row in lines):
+    if any(len(row) not in (8, 9) for _, row in lines):
         return None
     return ((number, [cell.replace("_comma_", ",") for cell in row[:8]]) for number, row in lines)
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from audit.cli.outcome import show_comparison, show_outcome
 from audit.cli.terminal.base import OK, Command
@@ -24,9 +24,6 @@ from audit.cli.terminal.options import (
 from audit.cli.terminal.printing import say
 from audit.errors import ConfigError, command_line
 from stimuli.errors import suggest
-
-if TYPE_CHECKING:
-    pass
 
 
 def _columns(name: str, text: str) -> dict[str, str]:

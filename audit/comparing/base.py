@@ -76,8 +76,6 @@ class ComparisonContent:
 
     Attributes
     ----------
-    shown
-        Name of the main table.
     collected
         The column of the table ``runs`` that holds the hash of the collected answers.
     left_out
@@ -97,7 +95,6 @@ class ComparisonContent:
     tables: Mapping[str, pd.DataFrame]
     described: Mapping[str, Table]
     confidence: float
-    shown: str
     collected: str
     remarks: tuple[str, ...]
     left_out: Sequence[str]
@@ -160,7 +157,6 @@ class RunsCompared(ABC, Generic[RunT]):
     settings: ClassVar[tuple[str, ...]]
     """Settings of the analysis that the comparison uses."""
     described: ClassVar[Mapping[str, Table]]
-    shown: ClassVar[str]
     collected: ClassVar[str]
     takes_series: ClassVar[bool] = False
     """Whether it can follow gaps along a series of runs."""
@@ -193,7 +189,6 @@ class RunsCompared(ABC, Generic[RunT]):
             tables=found.tables,
             described=self.described,
             confidence=self.used.confidence,
-            shown=self.shown,
             collected=self.collected,
             remarks=(*found.remarks, *on_runs, *engine_remarks(choices, found.references)),
             left_out=left_out,

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pandas as pd
-
 from audit.comparing.base import ComparisonContent, RunsCompared
 from audit.comparing.ratings import RatingComparison
 from audit.comparing.replies import ReplyComparison
@@ -34,26 +32,10 @@ _COMPARISONS: Final[dict[str, type[RunsCompared[Any]]]] = {"gaps": RatingCompari
 
 @dataclass(frozen=True)
 class Comparison:
-    """A finished comparison.
-
-    Attributes
-    ----------
-    gap
-        ``tables/gap.csv``, see :data:`audit.comparing.tables.COMPARED_GAP`; for runs of replies
-        ``tables/measure_changes.csv``, see :data:`audit.comparing.tables.MEASURE_CHANGES`.
-    disparity
-        ``tables/disparity.csv``; None for runs of replies.
-    confidence
-        Coverage of the intervals in ``gap``.
-    summary
-        The page's first screen.
-    """
+    """A finished comparison; ``summary`` is its page's first screen."""
 
     path: Path
     page: Path
-    gap: pd.DataFrame
-    disparity: pd.DataFrame | None
-    confidence: float
     remarks: tuple[str, ...]
     described: Mapping[str, Table]
     summary: Summary
@@ -126,10 +108,7 @@ def compare_folders(
             target.clear(name)
         for name, written in content.items():
             target.write_file(name, written)
-    gap = compared.tables[compared.shown]
-    page = path / "comparison.html"
-    less = compared.tables.get("disparity")
-    return Comparison(path, page, gap, less, used.confidence, compared.remarks, compared.described, summary)
+    return Comparison(path, path / "comparison.html", compared.remarks, compared.described, summary)
 
 
 def _draw(compared: ComparisonContent) -> Mapping[str, Any]:

@@ -71,7 +71,7 @@ class RatedRun(ComparedRun):
 class RatingComparison(RunsCompared[RatedRun]):
     """Compares runs of ratings."""
 
-    described, shown, collected, takes_series = COMPARISON_TABLES, "gap", "ratings", True
+    described, collected, takes_series = COMPARISON_TABLES, "ratings", True
     settings = ("confidence", "margin", "n_permutations", "min_number_mass", "least_gap", "missing_shift", "power")
 
     def __init__(

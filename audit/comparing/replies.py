@@ -76,7 +76,7 @@ class WrittenRun(ComparedRun):
 class ReplyComparison(RunsCompared[WrittenRun]):
     """Compares runs of replies."""
 
-    described, shown, collected = REPLY_COMPARISON_TABLES, "measure_changes", "replies"
+    described, collected = REPLY_COMPARISON_TABLES, "replies"
     settings = ("confidence", "n_permutations", "min_number_mass", "power")
 
     def read(self, folder: Path) -> list[WrittenRun]:  # noqa: D102

@@ -201,12 +201,6 @@ def _of_dimension(dimension: str, per: str, results: Results) -> Section | None:
     )  # fmt: skip
 
 
-def trend_in_words(row: Mapping[Any, Any]) -> str:
-    """Say what a trend shows; if nothing, what limits it."""
-    why = "" if row["code"] in _FOUND else _why(row)
-    return f"{_shown(row)}: {why}" if why else _shown(row)
-
-
 def _shown(row: Mapping[str, Any]) -> str:
     code = str(row["code"])
     return code + _SIZES[str(row.get("size") or "")] if code in _FOUND else _CODES[code]

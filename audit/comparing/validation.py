@@ -304,7 +304,7 @@ class _Part:
                 compared,
             )
         if self.view is not None:
-            weights = self.view.cells(self.view.contrasts @ self.view.members)
+            weights = self.view.cells(self.view.of_groups)
             found = estimate_contrasts(
                 self.view.y, weights, confidence=self.settings.confidence, levels=self.view.levels
             )
@@ -352,7 +352,7 @@ class _Part:
     def errors(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of ``MEASURE_ERRORS``."""
         if self.view is not None:
-            weights = self.view.cells(self.view.contrasts @ self.view.members)
+            weights = self.view.cells(self.view.of_groups)
             means = self.view.cells(self.view.members[: len(self.view.groups)])
             rows = [
                 self._error(self.view.cube, own, mean) | {"pairs": "experiencer", "group": group}
@@ -433,7 +433,7 @@ class _Part:
             own_gap = attempt(lambda: in_group_weights(cube))
             means += [] if isinstance(own_gap, NotEstimableError) else [("delta", "", own_gap, cube)]
         if self.view is not None:
-            of_groups = self.view.cells(self.view.contrasts @ self.view.members)
+            of_groups = self.view.cells(self.view.of_groups)
             means += [
                 ("disparity", name, own, self.view.cube) for name, own in zip(self.view.groups, of_groups, strict=True)
             ]

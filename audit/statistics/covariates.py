@@ -86,7 +86,7 @@ def covariate_rows(
         if of == "disparity":
             if view is None:
                 raise NotEstimableError("fewer than two groups have a rating")
-            weights = dict(zip(view.groups, view.cells(view.contrasts @ view.members), strict=True))
+            weights = dict(zip(view.groups, view.cells(view.of_groups), strict=True))
             by_group = {group: x for (group,), x in numbers.items()}
             return group_slope(view.y, weights, by_group, levels=view.levels, **settings)
         if not groups_are_in_groups(compared):

@@ -102,6 +102,11 @@ class RatedView:
         return weights
 
     @property
+    def of_groups(self) -> FloatArray:
+        """Weights of the columns, shape (G, C), in each group's disparity."""
+        return self.contrasts @ self.members
+
+    @property
     def of_labels(self) -> float:
         """What the disparity of a group has of the variance of labels."""
         n = len(self.groups)
@@ -331,8 +336,7 @@ class DisparityPlan:
     def _of_view(
         self, view: RatedView, labels: Mapping[str, WordSpread], wordings: Sequence[RatedView | None]
     ) -> ViewEstimates:
-        of_groups = view.contrasts @ view.members
-        of_terms = term_contrasts(view)
+        of_groups, of_terms = view.of_groups, term_contrasts(view)
         units = attempt(lambda: self._units(view))
         deviations = np.empty((0, len(view.terms))) if isinstance(units, NotEstimableError) else units.deviations
         by_cue = groups_by_cue(view, self.cues) if view.side == "experiencer" else ()

@@ -16,6 +16,7 @@ from audit.tables.formatting import either, plural, printable
 from audit.tables.ratings import Status
 from stimuli.identities import NO_PERSONA, UNSPECIFIED
 from stimuli.strategies import THOUGHT
+from stimuli.words import capital
 
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
@@ -68,7 +69,7 @@ def not_checked(manifest: Manifest) -> Iterator[Remark]:
             "These may not be the model's own answers.",
         )
     if same := manifest.model.same_answer_said:
-        yield on_run("same_answer", f"{same[0].upper()}{same[1:]}")
+        yield on_run("same_answer", capital(same))
     if manifest.model.not_checked:
         yield on_run(
             "not_checked",

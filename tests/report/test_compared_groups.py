@@ -186,7 +186,7 @@ def test_names_of_groups_and_runs_are_escaped():
         "tables/disparity": disparity_paper(tables["disparity"], told, confidence=0.95),
     }
     content = ComparisonContent(
-        tables=tables, described=COMPARISON_TABLES, confidence=0.95, shown="gap", collected="ratings", remarks=(),
+        tables=tables, described=COMPARISON_TABLES, confidence=0.95, collected="ratings", remarks=(),
         left_out=(), papers=papers, command="python -m audit report A B", page=rating_page,
     )  # fmt: skip
     page = rating_page(replace(content), Results(tables, COMPARISON_TABLES, 0.95, {"gaps": SVG}))

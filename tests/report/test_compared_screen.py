@@ -599,7 +599,7 @@ def test_a_page_of_replies_without_a_comparable_measure_says_so_first() -> None:
     )
     told = pd.DataFrame({"model": ["a", "b"]}, index=["a", "b"])
     content = ComparisonContent(
-        tables=tables, described=REPLY_COMPARISON_TABLES, confidence=0.95, shown="measure_changes", collected="replies",
+        tables=tables, described=REPLY_COMPARISON_TABLES, confidence=0.95, collected="replies",
         remarks=(), left_out=(), papers={"table": changes_paper(tables["measure_changes"], told, confidence=0.95)},
         command="", page=reply_page,
     )  # fmt: skip

@@ -101,7 +101,7 @@ def rendered(tables=None, figures=None, **changes):
     tables = tables or tables_of()
     papers = {"table": paper_table(tables["gap"], told_of(tables), confidence=0.95, verdicts=tables["verdicts"])}
     content = ComparisonContent(
-        tables=tables, described=COMPARISON_TABLES, confidence=0.95, shown="gap", collected="ratings", remarks=(),
+        tables=tables, described=COMPARISON_TABLES, confidence=0.95, collected="ratings", remarks=(),
         left_out=(), papers=papers, command="python -m audit report A B", page=rating_page,
     )  # fmt: skip
     if figures is None:
