@@ -373,6 +373,7 @@ def test_what_limits_some_runs_is_said_of_them(audit, tmp_path):
 def test_a_run_that_failed_its_manipulation_check_has_no_verdict_beside_others(tmp_path, failed):
     """Planted: a narrative's own emotion is rated 5 points lower than a wrong one, or higher."""
     from audit.api import compare
+    from audit.comparing.comparison import compare_folders
 
     own, wrong = (40, 45) if failed else (45, 40)
     names = "origin", "persona-1"
@@ -386,7 +387,24 @@ def test_a_run_that_failed_its_manipulation_check_has_no_verdict_beside_others(t
             for k in range(24)
             for kind, rating in (("own", own), ("wrong", wrong))
         )  # fmt: skip
-    made = compare(*runs, run_dir=tmp_path / "beside", margin=99)
+    runs.append(write_run(tmp_path / "other", variant="origin", seed=2, n=24, model={"name": "other", "path": "other"}))
+
+    def next_of(*folders):
+        how = {
+            "out": tmp_path / "beside",
+            "reports_dir": tmp_path,
+            "settings": {"margin": 99},
+            "say": lambda line: None,
+        }
+        return compare_folders(folders, **how).summary.commands
+
+    # Only the run whose own check failed is asked again, and not with a prompt that its model has been asked with.
+    assert next_of(*runs[1:]) == (
+        ("python -m audit run prompt=origin",) if failed else
+        ("python -m audit run stimuli.situations_per_emotion=all",)
+    )  # fmt: skip
+    assert not failed or next_of(*runs[:2]) == ()
+    made = compare(*runs[:2], run_dir=tmp_path / "beside", margin=99)
     said = "Failed check of the ratings (persona-1): ratings that do not match the story say nothing about empathy."
     assert (said in made.remarks) == failed
     table = made.tables["verdicts"].set_index("run")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
@@ -196,18 +197,24 @@ class RunsCompared(ABC, Generic[RunT]):
             command=command,
             page=found.page,
             draw=found.draw,
-            again=self.again,
+            again=partial(self.again, runs=list(runs.values())),
             example=example_view(next(iter(runs.values())).manifest),
             facts=self.facts,
         )
 
-    def again(self, step: Step) -> Sequence[str]:
+    def again(self, step: Step, *, runs: Sequence[RunT]) -> Sequence[str]:
         """Return the commands that do what a step says, each once; none if nothing is left to do."""
-        from audit.tasks.outcome import next_command
+        from audit.tasks.outcome import asked_before, next_command
 
         if step.code == "nothing":
             return ()
-        commands = (next_command(step, manifest, folder, sweep=True) for folder, manifest in self.manifests.items())
+        if step.code == "other_model":  # only where a run's own check fails, and with a prompt that is not here yet
+            failed = [run for run in runs if any(row["next_step"] == step.code for row in run.verdicts)]
+            made = [(run, next_command(step, run.manifest, run.folder, sweep=True)) for run in failed]
+            asked = [run.choices for run in runs]
+            commands = [command for run, command in made if not asked_before(command, run.choices, asked)]
+        else:
+            commands = [next_command(step, each, folder, sweep=True) for folder, each in self.manifests.items()]
         return list(filter(None, dict.fromkeys(commands)))
 
     def tables(self, runs: Mapping[str, RunT], **rows: Iterable[Mapping[str, Any]]) -> dict[str, pd.DataFrame]:

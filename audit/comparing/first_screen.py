@@ -12,7 +12,6 @@ from audit.comparing.page import BESIDES, DIFFERING, counted_alike
 from audit.comparing.pair_answers import (
     COMPARABLE,
     FOUND,
-    NONE,
     SIDES,
     PairAnswer,
     delta_answer,
@@ -113,7 +112,7 @@ def _left_open(changes: Sequence[PlacedRow]) -> Iterator[str]:
         yield "that a gap nearer to 0 is less bias"
     if {"not_shown", "undecided"} & codes:
         yield "that runs are alike where no difference is shown"
-    if {*NONE} & codes:
+    if "no_verdict" in codes:  # a difference alone may have no estimate
         yield "anything from runs without a verdict"
     for claim, words in (("uncontrolled", NOT_THE_GROUPS), ("pairs", THESE_WORDS), ("words", WORDS_DIFFER)):
         if claim in claims:

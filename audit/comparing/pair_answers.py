@@ -14,7 +14,7 @@ from markupsafe import Markup
 from audit.report.disparities import because, limit_in_words, step_for
 from audit.report.numbers import PlacedRow, rounded, show, unbroken
 from audit.report.summary import LESS, REFUSED_MORE, ShortAnswer
-from audit.report.verdicts import CLAIMED_PLAINLY, NO_STEP, Step, reason_in_words
+from audit.report.verdicts import CLAIMED_PLAINLY, NO_STEP, Step, is_of_measure, reason_in_words, step_of
 from audit.tables.disparity import REFUSALS
 from audit.tables.formatting import (
     bare_p,
@@ -481,12 +481,15 @@ def _step(rows: Sequence[PlacedRow], question: str) -> Step:
     order = ("no_verdict", "undecided", "no_estimate", *(() if found and question != "side" else ("not_shown",)))
     worst = next((code for code in order if code in codes), "")
     open_ones = [row for row in rows if row["code"] in ((worst,) if worst else FOUND)]
+    # Where the runs share narratives but their difference has no spread, none of our steps helps.
+    comparable = NO_STEP if any(row.number("n_narratives") > 1 for row in open_ones) else COMPARABLE
     if question == "side":
-        steps = [str(row["next_step"]) for row in open_ones if row["next_step"] != "nothing"]
-        return Step.of(steps[0]) if steps else COMPARABLE if worst else Step.of("nothing")
+        steps = [step_of(row) for row in open_ones if row["next_step"] != "nothing"]
+        return steps[0] if steps else comparable if worst else Step.of("nothing")
     limits = [code for row in open_ones for code in codes_of(row)]
     rest = {"not_shown": Step.of("more_narratives"), "": Step.of("nothing")}
-    return step_for(limits) or rest.get(worst, COMPARABLE)
+    of_measure = is_of_measure(rows[0]) and rows[0]["outcome"] != REFUSALS
+    return step_for(limits, of_measure=of_measure) or rest.get(worst, comparable)
 
 
 def next_step(answers: Sequence[PairAnswer]) -> Step:

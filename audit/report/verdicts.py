@@ -267,7 +267,7 @@ def next_step(row: PlacedRow) -> Step:
     """Say what to do next."""
     code, more = str(row["next_step"]), narratives_needed(row)
     if is_of_measure(row) and code in _STEPS_OF_MEASURES:
-        return Step(_STEPS_OF_MEASURES[code])
+        return step_of(row)
     if code == "margin" and more:
         words = Markup(
             "Set the largest gap that is too small to matter (statistics.margin=POINTS), or run again with {}."
@@ -278,6 +278,13 @@ def next_step(row: PlacedRow) -> Step:
     if code == "nothing" and (row["code"] == "within" or row["size"] == "smaller") and not_in_a_part(row):
         return Step("The average is clear, but not every emotion and group: see below which differ.")
     return Step.of(code)
+
+
+def step_of(row: Mapping[str, object]) -> Step:
+    """Return a row's step in the words of ratings, or of a measure of texts."""
+    code = str(row["next_step"])
+    words = _STEPS_OF_MEASURES.get(code) if is_of_measure(row) else None
+    return Step.of(code) if words is None else Step(words)
 
 
 def to_decide(row: PlacedRow, more: Markup, *, found: str) -> Step:

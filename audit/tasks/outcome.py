@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +72,15 @@ def next_command(step: Step, manifest: Manifest, run_dir: Path, *, sweep: bool =
             return command_line("gate", str(run_dir), f"margin={margin:g}")
         return command_line("report", str(run_dir), f"statistics.margin={margin:g}")
     return command_line("options", _OPTIONS[step.code]) if step.code in _OPTIONS else ""
+
+
+def asked_before(command: str, choices: Mapping[str, object], asked: Iterable[Mapping[str, object]]) -> bool:
+    """Whether a run's command with another prompt asks its model what one of several runs has asked already.
+
+    ``choices`` are the run's, ``asked`` those of all runs: model, prompt and elicitation.
+    """
+    alike = [each for each in asked if all(each[name] == choices[name] for name in ("model", "elicitation"))]
+    return any(f"prompt={each['prompt']}" in shlex.split(command) for each in alike)
 
 
 def _again(manifest: Manifest, option: str, value: object, *, sweep: bool = False) -> str:

@@ -11,6 +11,7 @@ from indexed import changed, published, without_figures
 from planted import Planted, grouped, ratings_of
 
 from audit.cli.main import main
+from audit.extras.index.answer import next_of_runs
 from audit.extras.index.write import write_index
 from audit.report.verdicts import STEPS
 
@@ -123,3 +124,20 @@ def test_the_command_prints_the_answer_and_what_next(index, tmp_path, capsys, mo
     printed = capsys.readouterr().out
     assert f"answer: {made.answer}" in printed
     assert f"next: {made.step.words}" in printed
+
+
+def test_no_prompt_that_a_model_was_asked_with_already_is_the_next_step() -> None:
+    def row(prompt: str, command: str, *, model: str = "small") -> dict[str, str]:
+        return {
+            "state": "gap", "folder": f"{model}-{prompt}", "group": "1", "model": model, "prompt": prompt,
+            "elicitation": "generate", "next_step": STEPS["other_model"], "next_command": command,
+        }  # fmt: skip
+
+    first, second = row("origin", "python -m audit run prompt=persona-1"), row("persona-1", "... prompt=origin")
+    other = row("persona-1", "... prompt=origin", model="large")
+    step = next_of_runs([first], compared=True, run_dir="")
+    assert step.commands == ("python -m audit run prompt=persona-1",)
+    assert next_of_runs([first, second], compared=True, run_dir="").commands == ()
+    assert next_of_runs([first, other], compared=True, run_dir="").commands == (
+        "python -m audit run prompt=persona-1", "... prompt=origin",
+    )  # fmt: skip

@@ -330,6 +330,13 @@ def test_a_change_that_invented_groups_show_too_is_not_one_between_groups(real, 
     assert (NOT_THE_GROUPS in screen_of(runs)) == (claim == "uncontrolled")
 
 
+def test_runs_that_differ_by_the_same_in_every_narrative_are_not_called_incomparable_or_without_a_verdict() -> None:
+    screen = screen_of({"a": measured(6.0), "b": measured(0.0)})  # one seed: the same noise
+    assert "religion No answer: the difference is the same in all 25 narratives" in screen
+    assert "Compare runs that" not in screen
+    assert "runs without a verdict" not in screen
+
+
 def test_missing_ratings_that_could_make_a_difference_leave_it_undecided() -> None:
     """Half of the in-group ratings of one run are refused: where they lie could make all of the difference."""
     runs = {"a": measured(4.0, lost=0.5), "b": measured(1.0, seed=3)}
@@ -524,6 +531,7 @@ def test_a_change_that_is_the_same_in_every_narrative_cannot_be_tested_and_is_no
     before, after = {"a": lambda t: 3 * own(t)}, {"a": lambda t: 0 * own(t)}
     screen = changes_screen({"x": before, "y": after}, sd=0)
     assert "religion No verdict: all identities have the same score" in screen
+    assert "What next: Use another measure." in screen  # not how ratings are obtained: there are none
     assert "Nothing: the answer is clear" not in screen
     for claim in ("How big", "is shown in any measure"):
         assert claim not in screen

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from audit.errors import report_command
 from audit.report.verdicts import STEPS
 from audit.tables.formatting import listed
+from audit.tasks.outcome import asked_before
 
 _FOUND: Final = ("gap", "within")
 _RULED_OUT: Final = ("none", "average")
@@ -109,7 +110,11 @@ def next_of_runs(rows: Sequence[_Row], *, compared: bool, run_dir: str) -> Index
     if left:
         [(step, n)] = left.most_common(1)
         own = [run for run in runs if steps[run] == step]
-        commands = (row["next_command"] for run in own for row in runs[run] if row["next_step"] == step)
+        left_rows = [row for run in own for row in runs[run] if row["next_step"] == step]
+        commands = [
+            row["next_command"] for row in left_rows
+            if step != STEPS["other_model"] or not asked_before(str(row["next_command"]), row, rows)
+        ]  # fmt: skip
         which = listed(own if n <= _NAMED else [*own[:_NAMED], f"{n - _NAMED} more"])
         where = f" ({n} of {len(runs)} runs: {which})" if len(runs) > 1 else ""
         return IndexStep(f"{step}{where}", tuple(dict.fromkeys(filter(None, map(str, commands)))))
