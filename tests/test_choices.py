@@ -104,6 +104,14 @@ def test_a_label_is_one_short_line_and_different_from_all_others():
     assert len(set(found)) == 3
     assert all(len(label) < 60 and label.isprintable() for label in found)
     assert label_runs([choices(), choices()], ["same", "same"]) == ["run 1", "run 2"]
+
+
+def test_what_answers_were_begun_with_is_named_only_where_nothing_else_tells_runs_apart():
+    def asked(prefill, **changes):
+        return choices(elicitation={"method": "expected", "parser": "scale", "prefill": prefill}, **changes)
+
+    assert labels(asked("Number: "), asked("", variant="persona-1")) == ["origin", "persona-1"]
+    assert labels(asked("Number: "), asked("")) == ["expected, begun 'Number: '", "expected"]
     assert short("a\tb\n c") == "a b c"
 
 

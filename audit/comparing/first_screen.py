@@ -59,7 +59,7 @@ def summary_of_runs(results: Results, *, along: Sequence[ShortAnswer] = (), alon
     ``along`` is what changes along a series of runs, ``along_plainly`` the same in a sentence; it stands first.
     """
     runs, gaps, strategies = (results.rows(name) for name in ("runs", "gap", "strategies"))
-    names = strategy_names(strategies)
+    names, judged = strategy_names(strategies), results.rows("verdicts")
     alone = without_perceivers(gaps)
     answers: list[PairAnswer] = []
     for dimension in dict.fromkeys(str(row["dimension"]) for row in gaps):
@@ -85,7 +85,7 @@ def summary_of_runs(results: Results, *, along: Sequence[ShortAnswer] = (), alon
         [*along, *(each.short for each in answers)],
         [],
         not_concluded=[
-            *_left_open([*results.rows("comparisons"), *strategies, *results.rows("disparity_changes")]),
+            *_left_open([*results.rows("comparisons"), *strategies, *results.rows("disparity_changes")], judged),
             *(NOT_OF_A_SERIES if along else ()),
             "which run's ratings are right",
             OF_GROUPS_AND_MODELS,
@@ -105,15 +105,19 @@ def _of_pairs(rows: Sequence[PlacedRow], dimension: str, tail: str, confidence: 
     return PairAnswer(none, COMPARABLE, SIDES, why="no two have a gap of this dimension")
 
 
-def _left_open(changes: Sequence[PlacedRow]) -> Iterator[str]:
-    """Yield what differences between runs leave open, by their codes and claims."""
+def _left_open(changes: Sequence[PlacedRow], verdicts: Sequence[PlacedRow] = ()) -> Iterator[str | Markup]:
+    """Yield what differences between runs leave open, by their codes and claims, and which runs have no verdict."""
     codes, claims = ({str(row[name]) for row in changes} for name in ("code", "claim"))
     if {*FOUND} & codes:
         yield "that a gap nearer to 0 is less bias"
     if {"not_shown", "undecided"} & codes:
         yield "that runs are alike where no difference is shown"
     if "no_verdict" in codes:  # a difference alone may have no estimate
-        yield "anything from runs without a verdict"
+        without = dict.fromkeys(str(row["run"]) for row in verdicts if row["code"] == "no_verdict")
+        shown = [Markup("<bdi>{}</bdi>").format(run) for run in without][:_RUNS_NAMED]
+        more = [f"{len(without) - _RUNS_NAMED} more"] if len(without) > _RUNS_NAMED else []
+        named = Markup(" ({})").format(Markup(listed([*shown, *more]))) if without else Markup("")
+        yield Markup("anything from runs without a verdict{}").format(named)
     for claim, words in (("uncontrolled", NOT_THE_GROUPS), ("pairs", THESE_WORDS), ("words", WORDS_DIFFER)):
         if claim in claims:
             yield words

@@ -68,8 +68,8 @@ class Odd(Exception):
 class Key:
     """A secret that is sent to the server and never shown."""
 
-    def __init__(self, secret: str) -> None:
-        self._secret = secret
+    def __init__(self, secret: str, variable: str = "") -> None:
+        self._secret, self.variable = secret, variable
 
     def __repr__(self) -> str:
         return "Key(hidden)"
@@ -98,7 +98,7 @@ class Key:
             )
         if not (secret.isascii() and secret.isprintable()) or " " in secret or len(secret) < 4:
             raise ModelError(f"{option}={variable}: the variable's value cannot be a key; set it again")
-        return cls(secret)
+        return cls(secret, variable)
 
 
 class _Fault(Exception):
@@ -497,10 +497,11 @@ class Server:
         if status in _PASSING or status >= 500:
             raise _Fault(f"HTTP {status}{_said(body)}", wait_asked(headers), status in _SLOWED)
         if status in (401, 403):
-            raise ModelError(
-                f"{self.base_url}: rejected the key (HTTP {status}{_said(body)}); set the variable named by "
-                "api_key_env to a key for this server"
-            )
+            if self.key.variable:
+                what, remedy = "rejected the key", f"export {self.key.variable}=... with a key for this server"
+            else:
+                what, remedy = "asks for a key", "export one, and name its variable: model.api_key_env=NAME"
+            raise ModelError(f"{self.base_url}: {what} (HTTP {status}{_said(body)}); {remedy}")
         if 300 <= status < 400:
             raise ModelError(
                 f"{self.base_url}: redirects elsewhere (HTTP {status}), and keys are not sent there; give the "

@@ -193,13 +193,26 @@ def differing_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
 
 def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> list[str]:
     """Return a short, distinct label for each run; ``folders`` are used if the choices do not suffice."""
-    names, choices = telling_choices(choices), _told(choices)
-    labels = [", ".join(dict.fromkeys(filter(None, (_part(name, each) for name in names)))) for each in choices]
+    # What answers were begun with puzzles a reader: it is named only if nothing else tells runs apart.
+    briefly = [{**each, "elicitation": _without_beginning(each["elicitation"])} for each in choices]
+    labels = _labels(briefly)
+    if len(set(labels)) < len(labels) or not all(labels):
+        labels = _labels(choices)
     if len(set(labels)) < len(labels) or not all(labels):
         labels = [short(folder) for folder in folders]
     if len(set(labels)) < len(labels) or not all(labels):
         labels = [f"run {number}" for number in range(1, len(labels) + 1)]
     return labels
+
+
+def _labels(choices: Sequence[Mapping[str, str]]) -> list[str]:
+    names, told = telling_choices(choices), _told(choices)
+    return [", ".join(dict.fromkeys(filter(None, (_part(name, each) for name in names)))) for each in told]
+
+
+def _without_beginning(elicitation: str) -> str:
+    method, _, rest = elicitation.partition(", begun ")
+    return method + "".join(rest.partition(", thinking")[1:])
 
 
 def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str]) -> pd.DataFrame:

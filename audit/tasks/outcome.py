@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from markupsafe import Markup
+
 from audit.configuration.analysis_settings import USUAL_MARGIN
 from audit.errors import PROGRAM, command_line
 from audit.report.summary import Summary
@@ -41,7 +43,8 @@ def outcome_lines(outcome: Published) -> Iterator[str]:
 
 def compared_lines(summary: Summary, page: Path, *, n_notes: int) -> Iterator[str]:
     """Yield what a comparison of runs found, what to do next, and where its page is."""
-    return named_lines(in_lines(summary) | _report(page, n_notes))
+    compared = {"compared": Markup(summary.asked).striptags()}  # that scales differ, say, is told there
+    return named_lines(compared | in_lines(summary) | _report(page, n_notes))
 
 
 def _report(page: Path, n_notes: int) -> dict[str, str]:

@@ -324,6 +324,7 @@ def test_a_wrong_key_is_refused_in_a_line_that_does_not_hold_it(opened, monkeypa
     with server.serving() as url, pytest.raises(ModelError, match=r"rejected the key \(HTTP 401: .*\[key\]") as refused:
         opened(url)
     assert "sk-another-secret" not in str(refused.value)
+    assert str(refused.value).endswith("; export TESTS_KEY=... with a key for this server")
     assert server.n == 1  # and is not tried again
 
 

@@ -101,7 +101,7 @@ def test_the_next_step_is_what_would_decide_most_runs_with_the_commands_of_these
     assert steps["within"] == STEPS["nothing"]
     assert steps["silent"] == STEPS["ask_again"]
     assert steps["low"] == steps["none"] == STEPS["margin"]  # no gap is found, and no margin says what is too small
-    assert made.step.words == f"{STEPS['margin']} (2 of 4 runs: low and none)"
+    assert made.step.words == f"{STEPS['margin']} (2 of 4 runs: low and none) In this page's folder:"
     assert made.step.commands == tuple(f"python -m audit report {name} statistics.margin=2" for name in ("low", "none"))
 
 

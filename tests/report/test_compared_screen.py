@@ -237,7 +237,7 @@ def test_a_single_pair_of_several_that_differs_is_told_in_a_sentence() -> None:
     assert rows["up", "deaf"]["limits"] == "manipulation"
     screen = screen_of(runs, void=("deaf",))
     assert "The gap between groups is higher in up than in less; no verdict on 2 pairs +" in screen
-    assert SILENT in screen
+    assert f"{SILENT} (deaf)" in screen
 
 
 def test_the_answer_in_everyday_words_says_which_run_is_higher_by_how_much() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from audit.errors import report_command
+from audit.errors import command_line, report_command
 from audit.report.verdicts import STEPS
 from audit.tables.formatting import listed
 from audit.tasks.outcome import asked_before
@@ -24,6 +24,7 @@ _WEAK_LESS: Final = {
     ("observational", "less_claim"): "in observational data",
 }
 """What the claims of rows, and their columns, leave of a finding."""
+_HERE: Final = " In this page's folder:"  # where commands find the folders that they name
 _NAMED: Final = 3
 _COMPARED: Final = 12  # most runs of a command
 _Row: TypeAlias = Mapping[str, Any]
@@ -117,14 +118,16 @@ def next_of_runs(rows: Sequence[_Row], *, compared: bool, run_dir: str) -> Index
         ]  # fmt: skip
         which = listed(own if n <= _NAMED else [*own[:_NAMED], f"{n - _NAMED} more"])
         where = f" ({n} of {len(runs)} runs: {which})" if len(runs) > 1 else ""
-        return IndexStep(f"{step}{where}", tuple(dict.fromkeys(filter(None, map(str, commands)))))
+        made = tuple(dict.fromkeys(filter(None, map(str, commands))))
+        place = _HERE if any(each.startswith((command_line("report"), command_line("gate"))) for each in made) else ""
+        return IndexStep(f"{step}{where}{place}", made)
     if not all(steps.values()) or not steps:
         return IndexStep("")
     alike = _comparable(rows)
     if compared or not alike:
         return IndexStep(STEPS["nothing"])
-    words = "Compare the runs that asked alike: only their difference tells whether two differ. In this page's folder:"
-    return IndexStep(words, (report_command(*alike[:_COMPARED], run_dir=run_dir),))
+    words = "Compare the runs that asked alike: only their difference tells whether two differ."
+    return IndexStep(words + _HERE, (report_command(*alike[:_COMPARED], run_dir=run_dir),))
 
 
 def _step(run: Sequence[_Row]) -> str:
