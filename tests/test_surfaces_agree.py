@@ -435,8 +435,8 @@ def check_page(run: Path, rows) -> None:
     for margin in re.findall(r"No (?:average )?gap larger than ([\d.,]+) points", said):
         assert any(row["code"] == "within" and row.number("margin") == pytest.approx(float(margin))
                    for row in rows.values())  # fmt: skip
-    small = {round(float(each.replace(",", "")), 2)
-             for each in re.findall(r"Any average gap[^.]*? is smaller than ([\d.,]+) points", said)}  # fmt: skip
+    told = r"(?:Any average gap[^.]*? is smaller than|With a margin of) ([\d.,]+) points"
+    small = {round(float(each.replace(",", "")), 2) for each in re.findall(told, said)}
     assert all(any(row.number("supported_margin") == pytest.approx(each, rel=0.02, abs=0.006) for row in rows.values())
                for each in small)  # fmt: skip
 
@@ -493,7 +493,7 @@ def check_exports(run: Path, rows) -> None:
     assert set(listed) == set(rows)
     for name, text in listed.items():
         told = text.replace("\\", "").partition(" Next:")[0]
-        check_words(told.partition(" δ = ")[0].partition(" Any average gap")[0], rows[name])
+        check_words(re.split(" δ = | Any average gap| With a margin of ", told)[0], rows[name])
     study = _study(collected)
     check_groups(collected, less, study)
     if len(study.gaps):

@@ -312,16 +312,19 @@ def narratives_needed(row: PlacedRow) -> Markup:
     )
 
 
+_EVEN_IF_RARE: Final = "even if a few narratives with a large gap were missed"
+
+
 def supported(row: PlacedRow | None) -> Markup:
     """Say which margin the data support, if the verdict does not: how small any average gap is."""
     if row is None or not math.isfinite(row.number("supported_margin")) or _tells_bound(row):
         return Markup("")
     what, echo = _ruled_out(row)
-    # Beside the narrower interval of a gap that is found this would read as if one of them were wrong.
-    rare = ", even if a few narratives with a large gap were missed" if row["code"] == "gap" else ""
-    return Markup("Any average gap{} is smaller than {} points{}{}.").format(
-        what, show(row, "supported_margin", unsigned), echo, rare
-    )
+    small = show(row, "supported_margin", unsigned)
+    if row["code"] == "gap":  # beside its narrower interval, "is smaller than" would read as if one of them were wrong
+        return Markup("With a margin of {} points or more it would pass, {}.").format(small, _EVEN_IF_RARE)
+    rare = "" if row["code"] == "within" else f", {_EVEN_IF_RARE}"
+    return Markup("Any average gap{} is smaller than {} points{}{}.").format(what, small, echo, rare)
 
 
 def _tells_bound(row: PlacedRow) -> bool:
