@@ -1,4 +1,4 @@
-"""Which tests a gate takes, by a number that its commit draws: of the simulations an eighth, of the long files half."""
+"""Which tests a gate takes, by a number that its commit draws: an eighth of the simulations, a third of long files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 import pytest
 
 SHARE = 0.125
-LONG = 15
-"""Seconds of a file's tests beyond `make test` from which on a gate takes half of such files."""
+LONG = 10
+"""Seconds of a file's tests beyond `make test` from which on a gate takes a third of such files."""
 
 
 def chosen(names: Collection[str], asked: str) -> set[str]:
@@ -27,12 +27,13 @@ def chosen(names: Collection[str], asked: str) -> set[str]:
 
 
 def left_for_another_gate(took: Mapping[str, float], asked: str) -> set[str]:
-    """Return the long files that a number does not draw: one of each two that follow each other in length."""
+    """Return the long files that a number does not draw: two of each three that follow each other in length."""
     if asked in ("all", "none"):
         return set()
     long = sorted((name for name, each in took.items() if each >= LONG), key=lambda name: (-took[name], name))
     draw = random.Random(int(asked))
-    return {draw.choice(long[k : k + 2]) for k in range(0, len(long) - 1, 2)}
+    threes = [long[k : k + 3] for k in range(0, len(long), 3)]
+    return {each for three in threes for each in draw.sample(three, len(three) * 2 // 3)}
 
 
 def draw_of(item: pytest.Item) -> str:

@@ -52,7 +52,7 @@ def test_what_is_neither_a_word_nor_a_number_is_refused(given):
         what_to_run(given)
 
 
-TOOK = {f"test_{k}.py": 100.0 - k for k in range(9)} | {"test_short.py": LONG - 0.1}
+TOOK = {f"test_{k}.py": 100.0 - k for k in range(11)} | {"test_short.py": LONG - 0.1}
 
 
 @pytest.mark.parametrize("asked", ["all", "none"])
@@ -60,12 +60,13 @@ def test_by_hand_no_long_file_is_left_out(asked):
     assert left_for_another_gate(TOOK, asked) == set()
 
 
-def test_a_gate_takes_half_of_the_long_files_and_each_has_its_turn():
+def test_a_gate_takes_a_third_of_the_long_files_and_each_has_its_turn():
     left = [left_for_another_gate(TOOK, str(seed)) for seed in range(60)]
     for each in left:
         assert "test_short.py" not in each
-        assert 4 * 100 - 4 * 9 <= sum(TOOK[name] for name in each) <= 4 * 100
-    # The shortest of nine, which has no other beside it, is always run.
-    assert set.union(*left) == {f"test_{k}.py" for k in range(8)}
+        assert len(each) == 7
+        assert 7 * 100 - 70 <= sum(TOOK[name] for name in each) <= 7 * 100
+    # Of the last two, which have no third beside them, one is run.
+    assert set.union(*left) == {f"test_{k}.py" for k in range(11)}
     assert set.intersection(*left) == set()
     assert left_for_another_gate(dict(reversed(TOOK.items())), "7") == left_for_another_gate(TOOK, "7")
