@@ -64,7 +64,6 @@ SWEPT := $(addprefix reports/example-sweep/,origin persona-1 scale-10)
 LED := $(addprefix reports/example-strategies/,none ecn coe-cbt coe-dbt coe-pct coe-rt two-stage perspective)
 PUBLISHED := $(filter-out %/comparison,$(patsubst %/manifest.json,%,$(wildcard reports/published/*/manifest.json)))
 FIRST := reports/published/qwen2.5-coder-1.5b-origin
-MODELS := $(addprefix reports/example-models/,smollm2 smollm2-persona-1 smollm2-scale-10 qwen2.5-coder-0.5b)
 example: $(VENV)/.installed
 	$(BIN)/python -m audit consolidate reports/example reports/example-wordings reports/example-replies $(SWEPT) $(LED) $(PUBLISHED)
 	$(BIN)/python -m audit report reports/example
@@ -72,9 +71,6 @@ example: $(VENV)/.installed
 	$(BIN)/python -m audit report reports/example-replies
 	$(BIN)/python -m audit report $(SWEPT) run_dir=reports/example-sweep/comparison
 	$(BIN)/python -m audit report $(LED) run_dir=reports/example-strategies/comparison
-	for run in $(MODELS); do $(BIN)/python -m audit report $$run || exit; done
-	$(BIN)/python -m audit report $(MODELS) run_dir=reports/example-models/comparison
-	$(BIN)/python -m audit index reports/example-models
 	for run in $(PUBLISHED); do $(BIN)/python -m audit report $$run || exit; done
 	$(BIN)/python -m audit report $(PUBLISHED) run_dir=reports/published/comparison
 	$(BIN)/python -m audit index reports/published

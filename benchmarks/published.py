@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
+from scipy.stats import t
 
 from audit.runs.manifest import Manifest
+from stimuli.manipulation import leaning
 
 ROOT = Path(__file__).parents[1]
 FOLDER, DOCUMENT = ROOT / "reports" / "published", ROOT / "docs" / "results.md"
@@ -137,6 +139,31 @@ def check(folder: Path) -> str:
         "answer",
     )
     return markdown(headings, rows())
+
+
+def preference(folder: Path) -> str:
+    """How much higher the own emotion is rated in pleasant and in unpleasant narratives."""
+
+    def rows() -> Iterator[Iterable[object]]:
+        for run in runs_in(folder):
+            asked = pd.read_parquet(run / "manipulation.parquet").pivot(index="narrative_id", columns="kind")
+            difference = (asked["intensity"]["own"] - asked["intensity"]["wrong"]).dropna()
+            leans = asked["emotion"]["own"].map(leaning)
+            told = (difference[leans[difference.index] == way] for way in (1, -1))
+            yield model_of(run), variant_of(run), *(cell for each in told for cell in (len(each), *mean_of(each)))
+
+    headings = (
+        "model",
+        "prompt",
+        *(f"{which}{name}" for which in ("pleasant", "unpleasant") for name in ("", ": own − wrong", ", 95%")),
+    )
+    return markdown(headings, rows())
+
+
+def mean_of(values: pd.Series) -> tuple[str, str]:
+    """Write a mean and its t interval."""
+    low, high = t.interval(0.95, len(values) - 1, values.mean(), values.sem())
+    return number(values.mean()), between(low, high)
 
 
 def gap(folder: Path) -> str:
@@ -337,6 +364,7 @@ def named(dimension: str) -> str:
 TABLES: dict[str, Callable[[Path], str]] = {
     "asked": asked,
     "check": check,
+    "preference": preference,
     "gap": gap,
     "disparity": disparity,
     "words": words,

@@ -131,7 +131,7 @@ def test_a_link_of_the_page_opens_the_run_s(chromium, page):
 
 
 def test_on_a_phone_the_first_gap_is_on_the_first_screen_and_the_filters_a_tap_away(chromium):
-    committed = ROOT / "reports" / "example-models" / "index.html"
+    committed = ROOT / "reports" / "published" / "index.html"
     with opened(chromium, committed, width=390) as view:
         assert not view.locator("#filter-text").is_visible()
         assert view.locator("tr[data-text]").first.bounding_box()["y"] < 844

@@ -89,7 +89,7 @@ COMMITTED: Mapping[str, Path] = {
     "example of replies": REPORTS / "example-replies" / "report.html",
     "sweep": REPORTS / "example-sweep" / "comparison" / "comparison.html",
     "strategies": REPORTS / "example-strategies" / "comparison" / "comparison.html",
-    "example's index": REPORTS / "example-models" / "index.html",
+    "published index": REPORTS / "published" / "index.html",
 }
 
 

@@ -1,4 +1,4 @@
-"""The committed example: two families of models, and the index of their runs as the command writes it today."""
+"""The index of the published runs, of two families of models, as the command writes it today."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import pytest
 
 from audit.extras.index.write import write_index
 
-QWEN = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
-EXAMPLE = Path(__file__).parents[2] / "reports" / "example-models"
+QWEN, LARGER = (f"qwen2.5-coder-{size}b-instruct-q4_k_m.gguf" for size in ("0.5", "1.5"))
+PUBLISHED = Path(__file__).parents[2] / "reports" / "published"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reports") / EXAMPLE.name
-    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("figures", "engine.log", ".lock"))
+    folder = tmp_path_factory.mktemp("reports") / PUBLISHED.name
+    shutil.copytree(PUBLISHED, folder, ignore=shutil.ignore_patterns("figures", "engine.log", ".lock"))
     return write_index(folder)
 
 
 def test_the_committed_index_is_what_the_command_writes_of_the_committed_runs(made):
     for path in (made.page, *made.files):
-        assert path.read_bytes() == (EXAMPLE / path.name).read_bytes(), f"python -m audit index {EXAMPLE}"
+        assert path.read_bytes() == (PUBLISHED / path.name).read_bytes(), f"python -m audit index {PUBLISHED}"
 
 
 def test_two_families_stand_in_one_group_and_neither_is_ranked(made):
     group = next(each for each in made.groups if len({row["model"] for row in each.rows}) > 1)
-    assert {row["model"] for row in group.rows} == {QWEN, "smollm2"}
+    assert {row["model"] for row in group.rows} == {QWEN, LARGER, "smollm2"}
     assert "Sorting them by δ makes no ranking" in made.page.read_text("utf-8")
 
 
@@ -40,7 +40,7 @@ def test_sizes_are_those_of_the_models(made):
 
 def test_no_claim_is_decided_by_models_whose_ratings_do_not_follow_the_story(made):
     followed = made.rows.groupby("model")["manipulation"].unique().map(list).to_dict()
-    assert followed == {QWEN: ["not shown"], "smollm2": ["failed"]}
+    assert followed == {LARGER: ["followed"], QWEN: ["not shown"], "smollm2": ["failed"]}
     assert set(made.rows.loc[made.rows["model"] == "smollm2", "verdict"]) == {"absent"}
     assert {"size", "persona", "scale"} == set(made.claims["claim"])
     assert set(made.claims["says"]) == {"cannot_tell"}
