@@ -332,15 +332,16 @@ def _measure(
     unfinished = manifest.status == "running"
     limits: set[str] = set()
     if measure:
-        ratings, limits = task_of(manifest).rated_by(folder, manifest, measure)
+        ratings, limits, followed = task_of(manifest).rated_by(folder, manifest, measure)
     else:
         ratings = folder.ratings_of(manifest, unfinished=unfinished)
+        answers = folder.table(MANIPULATED).frame()
+        followed = manipulation_rows_of_run(answers, manifest, confidence=settings.confidence)
     scale = manifest.scale.low, manifest.scale.high
     told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
     compact = compact_ratings(ratings)
     placebos = placebo_cubes(compact, told)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
-    followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest, confidence=settings.confidence)
     on_run = codes_of_run(followed, manifest) | limits
     noise = noise_of_run(manifest, folder, ratings, confidence=settings.confidence)
     unseen = _why_no_refusals(manifest, ratings)
@@ -590,12 +591,13 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
             f"{lead}all answers existed already when the run's command was given again, so they were not checked "
             "against the model"
         )
-    if not run.followed and not run.measure:
-        yield f"{lead}whether the ratings follow the story was not checked"
+    answers = "replies" if run.measure else "ratings"
+    if not run.followed and manifest.task.kind in ("intensity", "reply"):
+        yield f"{lead}whether the {answers} follow the story was not checked"
     if any("manipulation_not_shown" in codes for codes in run.codes.values()):
         n = next(float(row["n_needed"]) for row in run.followed)
         so = f": {plural(n, 'narrative')} or more would decide" if math.isfinite(n) else ""
-        yield f"{lead}the ratings were not shown to follow the story{so}"
+        yield f"{lead}the {answers} were not shown to follow the story{so}"
 
 
 def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> tuple[str, ...]:

@@ -28,10 +28,11 @@ from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
 from audit.tables.people_of_replies import PEOPLE_SCORES
+from audit.tables.ratings import MANIPULATION
 from audit.tables.replies import OWN_GAP_RATINGS, RATIONALES, REPLIES, ReplyStatus
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tables.stages import STAGES
-from audit.tasks.base import Published, Task
+from audit.tasks.base import MeasureRated, Published, Task
 from audit.tasks.measures.base import Wanted
 from audit.tasks.measures.choose import JUDGE
 from audit.tasks.measures.stage_scores import score_run_stages
@@ -136,16 +137,18 @@ class WrittenTexts(Task[Plan]):
         )
         return self.answers(written, asked)
 
-    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> tuple[pd.DataFrame, set[str]]:
+    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> MeasureRated:
         """See :meth:`audit.tasks.base.Task.rated_by`."""
         from audit.statistics.outcome import Outcome
         from audit.tasks.reply.gaps import ratings_of
+        from audit.tasks.reply.story_check import story_rows
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
         scores = read_scores(folder)
+        followed = story_rows(folder, manifest, replies)
         own = scores.loc[scores["measure"] == measure].set_index("prompt_index")["value"].astype("float64")
         codes = {remark.code for remark in unscored_remarks(manifest, folder)}
-        return ratings_of(replies, Outcome(measure, unit="points", values=own)), codes
+        return ratings_of(replies, Outcome(measure, unit="points", values=own)), codes, followed
 
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw the gaps of measures."""
@@ -160,6 +163,7 @@ class WrittenTexts(Task[Plan]):
         from audit.statistics.calls import call_table
         from audit.statistics.controls import Repetition
         from audit.statistics.conversations import told_apart_by
+        from audit.statistics.manipulation import codes_of
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import text_tables, texts_remarks
         from audit.tasks.people import people_of
@@ -169,6 +173,7 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.judge.own_gap import experiencer_effects
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
+        from audit.tasks.reply.story_check import story_remarks, story_rows
         from audit.tasks.reply.turns import turn_table
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
@@ -189,7 +194,8 @@ class WrittenTexts(Task[Plan]):
         if of_people:
             measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
         unscored = (*unfinished(manifest, replies), *unscored_remarks(manifest, folder))
-        tables = {"measures": measures}
+        followed = story_rows(folder, manifest, replies)
+        tables = {"measures": measures, "manipulation": pd.DataFrame(followed, columns=list(MANIPULATION))}
         tables |= measure_tables(
             replies,
             [*of_raters(given), *(measured if observed is None else observed.outcomes(measured, scores))],
@@ -200,7 +206,10 @@ class WrittenTexts(Task[Plan]):
             conversation_of=told_apart_by(manifest.stimuli.source) if observed is None else observed.conversation_of,
             repetition=repetition,
             limits=limits_of_measures(
-                manifest, measures, {remark.code for remark in unscored}, min_number_mass=settings.min_number_mass
+                manifest,
+                measures,
+                {*codes_of(followed), *(remark.code for remark in unscored)},
+                min_number_mass=settings.min_number_mass,
             ),
         )
         if manifest.strategy.n_turns > 1:
@@ -227,6 +236,7 @@ class WrittenTexts(Task[Plan]):
         tables |= {"calls": call_table(of_groups, stages), **on_texts}
         remarks = (
             *unscored,
+            *story_remarks(followed),
             *(() if observed is None else observed.remarks()),
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,
