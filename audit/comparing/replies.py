@@ -81,9 +81,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
 
     def read(self, folder: Path) -> list[WrittenRun]:  # noqa: D102
         from audit.comparing.costs import cost_of
-        from audit.statistics.manipulation import codes_of
         from audit.tasks.reply.measure_values import measures_of
-        from audit.tasks.reply.story_check import story_rows
+        from audit.tasks.reply.story_check import story_codes, story_rows
 
         manifest = self.manifests[folder]
         if manifest.outside.replies:
@@ -99,7 +98,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         counted = {name: score_counts(stored, name) for name in manifest.scorers}
         table, outcomes = measures_of(manifest, replies, read_scores(stored), counted)
         followed = story_rows(stored, manifest, replies, confidence=self.used.confidence)
-        codes = {*codes_of(followed), *(remark.code for remark in unscored_remarks(manifest, stored))}
+        codes = {*story_codes(followed, manifest), *(remark.code for remark in unscored_remarks(manifest, stored))}
         asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
         status = replies["status"].astype(str)
         run = WrittenRun(

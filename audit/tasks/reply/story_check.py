@@ -88,12 +88,18 @@ def story_rows(
     ]
 
 
-def story_remarks(rows: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
+def story_codes(rows: Sequence[Mapping[str, Any]], manifest: Manifest) -> tuple[str, ...]:
+    """Return codes of what the check limits; none of transcripts, which are what people got, whatever it answers."""
+    return () if manifest.outside.replies else codes_of(rows)
+
+
+def story_remarks(rows: Sequence[Mapping[str, Any]], manifest: Manifest) -> Iterator[Remark]:
     """Yield what the check calls for."""
     for code in codes_of(rows):
         [row] = rows
         if not row["n_pairs"]:
-            yield on_run(code, f"It is not known whether replies match the story: {row['note']}.")
+            if not manifest.outside.replies:
+                yield on_run(code, f"It is not known whether replies match the story: {row['note']}.")
             continue
         spread = f" ({interval(row['ci_low'], row['ci_high'])})" if row["ci_low"] == row["ci_low"] else ""
         found = (
@@ -102,13 +108,16 @@ def story_remarks(rows: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
             f"points{spread}, over {plural(row['n_pairs'], 'narrative')}; more than {unsigned(row['least_response'])} "
             "is required"
         )
-        if code == "manipulation":
+        if manifest.outside.replies:
+            if code == "manipulation":
+                yield on_run("replies_alike", f"Replies would fit other messages as well. {found.rpartition(';')[0]}.")
+        elif code == "manipulation":
             yield on_run(code, f"Replies do not match the story: they would fit any other as well. {found}.")
-            continue
-        so = f" ({row['note']})" if row["note"] else ""
-        needed = row["n_needed"]
-        so += f". {plural(needed, 'narrative')} would decide" if needed == needed else ""
-        yield on_run(code, f"It is not clear whether replies match the story. {found}{so}.")
+        else:
+            so = f" ({row['note']})" if row["note"] else ""
+            needed = row["n_needed"]
+            so += f". {plural(needed, 'narrative')} would decide" if needed == needed else ""
+            yield on_run(code, f"It is not clear whether replies match the story. {found}{so}.")
 
 
 def story_shares(stories: Sequence[Story], *, terms: Sequence[str]) -> pd.DataFrame:
@@ -140,6 +149,7 @@ def story_shares(stories: Sequence[Story], *, terms: Sequence[str]) -> pd.DataFr
         own = {word for text in story.texts for word in words_of(text)}
         told_by.setdefault(frozenset(vocabulary.setdefault(word, len(vocabulary)) for word in own), []).append(story)
     shares: list[dict[int, float]] = []
+    answered: list[bool] = []
     for alike in told_by.values():
         written = [
             found
@@ -152,13 +162,14 @@ def story_shares(stories: Sequence[Story], *, terms: Sequence[str]) -> pd.DataFr
             for word in found & vocabulary.keys():
                 share[vocabulary[word]] += _POINTS / (len(found) * len(written))
         shares.append(share)
+        answered.append(bool(written))
     in_story = _matrix([dict.fromkeys(own, 1.0) for own in told_by], len(vocabulary))
     in_replies = _matrix(shares, len(vocabulary))
     own = in_replies.multiply(in_story).sum(axis=1)
     kinds = _kinds([alike[0].emotion for alike in told_by.values()])
     apart, higher = np.full((2, len(told_by)), np.nan)
     for kind in dict.fromkeys(kinds):
-        rows = np.array([row for row, each in enumerate(kinds) if each == kind and shares[row]], dtype=np.int64)
+        rows = np.array([row for row, each in enumerate(kinds) if each == kind and answered[row]], dtype=np.int64)
         if (n := len(rows)) < _LEAST:
             continue
         mine, read, told = own[rows], in_replies[rows], in_story[rows]

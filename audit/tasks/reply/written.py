@@ -163,7 +163,6 @@ class WrittenTexts(Task[Plan]):
         from audit.statistics.calls import call_table
         from audit.statistics.controls import Repetition
         from audit.statistics.conversations import told_apart_by
-        from audit.statistics.manipulation import codes_of
         from audit.statistics.ratings import without_dimensions
         from audit.statistics.text_differences import text_tables, texts_remarks
         from audit.tasks.people import people_of
@@ -173,7 +172,7 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.judge.own_gap import experiencer_effects
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
-        from audit.tasks.reply.story_check import story_remarks, story_rows
+        from audit.tasks.reply.story_check import story_codes, story_remarks, story_rows
         from audit.tasks.reply.turns import turn_table
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
@@ -208,7 +207,7 @@ class WrittenTexts(Task[Plan]):
             limits=limits_of_measures(
                 manifest,
                 measures,
-                {*codes_of(followed), *(remark.code for remark in unscored)},
+                {*story_codes(followed, manifest), *(remark.code for remark in unscored)},
                 min_number_mass=settings.min_number_mass,
             ),
         )
@@ -236,7 +235,7 @@ class WrittenTexts(Task[Plan]):
         tables |= {"calls": call_table(of_groups, stages), **on_texts}
         remarks = (
             *unscored,
-            *story_remarks(followed),
+            *story_remarks(followed, manifest),
             *(() if observed is None else observed.remarks()),
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,
