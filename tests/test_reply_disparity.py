@@ -43,7 +43,7 @@ class Writer(Scripted):
             return "I'm sorry, but I can't help with that."
         n_words = 20 + draws[0] % 5 - self.shorter.get(group, 0)
         said = [*named_in(text), *["word"] * n_words]  # a model that would answer any story alike gets no verdict
-        return " ".join(said[: n_words - 1] + [("fine", "sad", "happy", "bad")[draws[1] % 4]])
+        return " ".join([*said[: n_words - 1], ("fine", "sad", "happy", "bad")[draws[1] % 4]])
 
 
 command = command_fixture(

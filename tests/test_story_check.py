@@ -64,10 +64,10 @@ def test_the_interval_is_that_of_leaving_each_story_out():
     replies = [[about(rng, text, n_named=int(rng.integers(0, 4))) for _ in range(3)] for text in texts]
 
     def difference(kept):
-        share = np.array([
-            [np.mean([len(set(reply.split()) & set(texts[k].split())) / len(set(reply.split())) for reply in replies[i]])
-             for k in kept] for i in kept
-        ])  # fmt: skip
+        def part(reply, text):
+            return len(set(reply.split()) & set(text.split())) / len(set(reply.split()))
+
+        share = np.array([[np.mean([part(each, texts[k]) for each in replies[i]]) for k in kept] for i in kept])
         n = len(kept)
         return 100 * (np.trace(share) / n - (share.sum() - np.trace(share)) / (n * (n - 1)))
 

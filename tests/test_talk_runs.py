@@ -30,7 +30,7 @@ KIND, COLD = "That sounds lovely.", "That sounds horrible."
 
 
 class Talker(Scripted):
-    """It is kind in 9 of 10 replies, of equal length, and names the story in the second; in its last to Muslims it is cold in 9 of 10."""
+    """It is kind in 9 of 10 replies of equal length, and names the story in the second; to Muslims it ends coldly."""
 
     cold_in = (3,)
     stops_at = None  # the call at which it is interrupted

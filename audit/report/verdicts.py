@@ -269,7 +269,9 @@ def is_of_measure(row: Mapping[str, object]) -> bool:
 def next_step(row: PlacedRow) -> Step:
     """Say what to do next."""
     code, more = str(row["next_step"]), narratives_needed(row)
-    if is_of_measure(row) and "manipulation" in preventing_codes(row):  # whatever else is wrong with one measure
+    if (
+        is_of_measure(row) and "reasons" in row and "manipulation" in preventing_codes(row)
+    ):  # whatever else is wrong with one measure
         code = "other_model"
     if is_of_measure(row) and code in STEPS_OF_MEASURES:
         return Step(STEPS_OF_MEASURES[code])

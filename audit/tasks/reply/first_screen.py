@@ -189,6 +189,7 @@ def summary_of_replies(
     asked = Markup("<bdi>{}</bdi>{} {}.").format(view.model, led_by(view), Markup(" ").join(filter(None, (start, to))))
     verdicts = [each.verdict for each in written]
     # What was found stands first, whichever question it answers.
+    sure = _sure(written, whose=whose)
     findings = [finding for each in written for finding in each.findings(whose=whose)]
     return summary(
         asked,
@@ -196,7 +197,7 @@ def summary_of_replies(
         [
             ("How big", _size(written, words)),
             ("How it varies", _ways(verdicts)),
-            ("How sure", Markup(" ").join(filter(None, (check, _sure(written, whose=whose))))),
+            ("How sure", Markup(" ").join(filter(None, (check, sure if not check else sure[:1].upper() + sure[1:])))),
         ],
         not_concluded=list(_not_concluded(written, words=words, limits=limits, whose=whose)),
         limits=limits,
@@ -272,8 +273,7 @@ def _sure(written: Sequence[Replied], *, whose: bool) -> Markup:
     if not said:
         return Markup("")
     level = written[0].own.level
-    told = Markup(", ").join(said)
-    return Markup("{}; by the {} interval of each measure.").format(told[:1].upper() + told[1:], level)
+    return Markup("{}; by the {} interval of each measure.").format(Markup(", ").join(said), level)
 
 
 def _ways(verdicts: Sequence[CombinedVerdict]) -> Markup:

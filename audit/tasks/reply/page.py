@@ -103,7 +103,8 @@ def render_replies(
     absent = [(row["title"], row["note"]) for row in measures.values() if row["status"] == "absent"]
     whole = results.rows("reply_outcomes", pairs="all")
     whose = all(remark.code != "no_perceivers" for remark in remarks)
-    first = summary_of_replies(written, words=words, view=view, limits=limits, whose=whose, check="" if read else _checked(results))
+    check = "" if read else _checked(results)
+    first = summary_of_replies(written, words=words, view=view, limits=limits, whose=whose, check=check)
     heading = words.heading if whose else words.heading_groups
     before, after = heading.split("{}")
     shown = [

@@ -66,7 +66,7 @@ def story_rows(
 
     None for ``confidence`` takes that of the run's analysis.
     """
-    told = _told(folder, manifest, replies) if manifest.task.kind == "reply" else {}
+    told = _told(folder, manifest, replies)
     if not told:
         return []
     settings = manifest.statistics

@@ -73,6 +73,12 @@ class WrittenTexts(Task[Plan]):
         """Return the words for a run's page."""
         return self.words
 
+    def followed(
+        self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, *, confidence: float | None = None
+    ) -> list[dict[str, Any]]:
+        """Return rows of ``MANIPULATION`` on whether texts match what is told; by default nothing is checked."""
+        return []
+
     def tables(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
     ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
@@ -141,11 +147,10 @@ class WrittenTexts(Task[Plan]):
         """See :meth:`audit.tasks.base.Task.rated_by`."""
         from audit.statistics.outcome import Outcome
         from audit.tasks.reply.gaps import ratings_of
-        from audit.tasks.reply.story_check import story_rows
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
         scores = read_scores(folder)
-        followed = story_rows(folder, manifest, replies)
+        followed = self.followed(folder, manifest, replies)
         own = scores.loc[scores["measure"] == measure].set_index("prompt_index")["value"].astype("float64")
         codes = {remark.code for remark in unscored_remarks(manifest, folder)}
         return ratings_of(replies, Outcome(measure, unit="points", values=own)), codes, followed
@@ -172,7 +177,7 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.judge.own_gap import experiencer_effects
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
-        from audit.tasks.reply.story_check import story_codes, story_remarks, story_rows
+        from audit.tasks.reply.story_check import story_codes, story_remarks
         from audit.tasks.reply.turns import turn_table
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
@@ -193,7 +198,7 @@ class WrittenTexts(Task[Plan]):
         if of_people:
             measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
         unscored = (*unfinished(manifest, replies), *unscored_remarks(manifest, folder))
-        followed = story_rows(folder, manifest, replies)
+        followed = self.followed(folder, manifest, replies)
         tables = {"measures": measures, "manipulation": pd.DataFrame(followed, columns=list(MANIPULATION))}
         tables |= measure_tables(
             replies,
