@@ -44,9 +44,10 @@ class Talker(Scripted):
     def reply(self, text):
         told = re.search(r"user: (.+?) tells you", text)[1].removeprefix("A ")
         turn = text.count("user: ")
-        kind = sha256(text.encode()).digest()[0] < 256 * 0.9
+        named = " ".join(named_in(text))
+        kind = sha256(text.replace(f"{named} ", "").encode()).digest()[0] < 256 * 0.9
         said = KIND if kind != (told == "Muslim" and turn in self.cold_in) else COLD
-        return " ".join([*named_in(text), said]) if turn == 2 else said
+        return f"{named} {said}" if turn == 2 else said
 
 
 command = command_fixture("talks", Talker)
