@@ -105,6 +105,12 @@ class Task(ABC, Generic[P]):
         """
         raise NotImplementedError(self.kind)
 
+    def followed(
+        self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, *, confidence: float | None = None
+    ) -> list[dict[str, Any]]:
+        """Return rows of ``MANIPULATION`` on whether texts match what is told; by default none."""
+        return []
+
     def take(
         self, found: Transcripts, folder: RunFolder, manifest: Manifest, config: AuditConfig, *, say: Say
     ) -> Manifest:

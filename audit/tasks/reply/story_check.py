@@ -230,12 +230,12 @@ def _told(folder: RunFolder, manifest: Manifest, replies: pd.DataFrame) -> dict[
     if not manifest.outside.replies:
         return {name: [text] for name, text in narratives_of(folder.path, manifest).items()}
     messages = folder.table(TRANSCRIPTS).frame().set_index("prompt_index")["message"].astype(str)
-    own = messages.reindex(replies["prompt_index"]).fillna("")
-    return (
-        own.groupby(replies["narrative_id"].astype(str).to_numpy())
-        .agg(lambda texts: list(dict.fromkeys(texts)))
-        .to_dict()
-    )
+    told: dict[str, list[str]] = {}
+    for name, message in zip(
+        replies["narrative_id"].astype(str), messages.reindex(replies["prompt_index"]), strict=True
+    ):
+        told.setdefault(name, []).append(message)
+    return told
 
 
 def _stories(

@@ -73,12 +73,6 @@ class WrittenTexts(Task[Plan]):
         """Return the words for a run's page."""
         return self.words
 
-    def followed(
-        self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, *, confidence: float | None = None
-    ) -> list[dict[str, Any]]:
-        """Return rows of ``MANIPULATION`` on whether texts match what is told; by default nothing is checked."""
-        return []
-
     def tables(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, values: pd.DataFrame
     ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
