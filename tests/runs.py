@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,6 +49,19 @@ def scripted_models(folder: Path, *, figures: bool = False) -> Iterator[Callable
             patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
 
         yield load
+
+
+def named_in(told: str, *, n: int = 4) -> list[str]:
+    """Return the longest words of the story quoted in a prompt, for a scripted reply that answers it.
+
+    None carries a sentiment, so that a reply may hold fewer of them and be no colder.
+    """
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    lexicon = SentimentIntensityAnalyzer().lexicon
+    story = max(re.findall(r'"([^"]+)"', told), key=len, default=told)
+    known = dict.fromkeys(word for word in re.findall(r"\w+", story.lower()) if word not in lexicon)
+    return sorted(known, key=len, reverse=True)[:n]
 
 
 def read_exactly(path: str | Path) -> pd.DataFrame:

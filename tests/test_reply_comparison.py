@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from markupsafe import Markup
-from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, as_stored, in_parts
+from runs import FOUR_RELIGIONS, SMALL_IDENTITIES, as_stored, in_parts, named_in
 from test_comparison import Numbers, files_of, table_of, write_run
 from test_planted_strategy import INFERRED, Scripted, draw, uniform
 
@@ -59,7 +59,8 @@ class Writer(Scripted):
             return "I cannot fulfil this request."
         n = 60 + draw(8, narrative) + draw(4, "as", perceiver) + draw(4, "of", experiencer) + draw(2, "noise", text)
         n += (GAP - SHRINKS * (led == "two-stage")) * (perceiver == experiencer) + RAISES * (led == "basic-empathy")
-        return " ".join(WORDS[int(len(WORDS) * uniform(text, str(place)))] for place in range(max(round(n), 1)))
+        drawn = [WORDS[int(len(WORDS) * uniform(text, str(place)))] for place in range(max(round(n), 1))]
+        return " ".join([*named_in(narrative), *drawn][: len(drawn)])
 
 
 @pytest.fixture(scope="module")

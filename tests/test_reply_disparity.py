@@ -9,7 +9,7 @@ from html import unescape
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, command_fixture
+from runs import FOUR_RELIGIONS, command_fixture, named_in
 from test_comparison import table_of
 from test_planted_strategy import Scripted
 
@@ -42,7 +42,8 @@ class Writer(Scripted):
         if draws[3] < 256 * self.declined.get(group, 0):
             return "I'm sorry, but I can't help with that."
         n_words = 20 + draws[0] % 5 - self.shorter.get(group, 0)
-        return " ".join(["word"] * (n_words - 1) + [("fine", "sad", "happy", "bad")[draws[1] % 4]])
+        said = [*named_in(text), *["word"] * n_words]  # a model that would answer any story alike gets no verdict
+        return " ".join([*said[: n_words - 1], ("fine", "sad", "happy", "bad")[draws[1] % 4]])
 
 
 command = command_fixture(
@@ -93,7 +94,7 @@ def test_planted_length_and_refusals_are_found_and_nothing_else(run):
 
 def test_the_spread_of_a_measure_is_that_of_the_replies(run):
     heads, measures = heads_of(run).reset_index(), table_of(run, "measures").set_index("measure")
-    known = heads.loc[heads["disparity_sd"].notna()]
+    known = heads.loc[heads["disparity_sd"].notna() & heads["disparity_sd"].ne(0)]
     assert set(known["outcome"]) >= {"n_words", "sentiment", "refused"}
     for row in known.to_dict("records"):
         assert row["disparity"] / row["disparity_sd"] == pytest.approx(measures.loc[row["outcome"], "sd"])

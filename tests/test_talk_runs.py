@@ -10,7 +10,7 @@ from html import unescape
 import pandas as pd
 import pytest
 from gated import verdict
-from runs import FOUR_RELIGIONS, collected, command_fixture
+from runs import FOUR_RELIGIONS, collected, command_fixture, named_in
 from test_comparison import files_of, table_of
 from test_planted_strategy import Scripted
 from test_reply_disparity import first_screen, heads_of
@@ -30,7 +30,7 @@ KIND, COLD = "That sounds lovely.", "That sounds horrible."
 
 
 class Talker(Scripted):
-    """It is kind in 9 of 10 replies, of equal length; in its last to Muslims it is cold in 9 of 10."""
+    """It is kind in 9 of 10 replies of equal length, and names the story in the second; to Muslims it ends coldly."""
 
     cold_in = (3,)
     stops_at = None  # the call at which it is interrupted
@@ -44,8 +44,10 @@ class Talker(Scripted):
     def reply(self, text):
         told = re.search(r"user: (.+?) tells you", text)[1].removeprefix("A ")
         turn = text.count("user: ")
-        kind = sha256(text.encode()).digest()[0] < 256 * 0.9
-        return KIND if kind != (told == "Muslim" and turn in self.cold_in) else COLD
+        named = " ".join(named_in(text))
+        kind = sha256(text.replace(f"{named} ", "").encode()).digest()[0] < 256 * 0.9
+        said = KIND if kind != (told == "Muslim" and turn in self.cold_in) else COLD
+        return f"{named} {said}" if turn == 2 else said
 
 
 command = command_fixture("talks", Talker)
@@ -90,7 +92,8 @@ def test_each_turn_has_the_d_of_its_own_replies(run):
     of_text = {KIND: 0.5859, COLD: -0.5423}  # VADER's lexicon: lovely 2.8, horrible −2.5, x / √(x² + 15)
     for turn in (1, 2, 3):
         texts = (replies if turn == 3 else stages.loc[stages["stage"] == f"turn_{turn}"]).set_index("prompt_index")
-        mean = texts["text"].astype(str).map(of_text).groupby(group).mean()[GROUPS]
+        said = texts["text"].astype(str).str.extract("(That .*)")[0]
+        mean = said.map(of_text).groupby(group).mean()[GROUPS]
         for name in mean.index:  # a complete design: plain means
             row = sentiment.loc[(turn, name)]
             assert row["mean"] == pytest.approx(mean[name], abs=1e-4)

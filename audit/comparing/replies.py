@@ -82,6 +82,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
     def read(self, folder: Path) -> list[WrittenRun]:  # noqa: D102
         from audit.comparing.costs import cost_of
         from audit.tasks.reply.measure_values import measures_of
+        from audit.tasks.reply.story_check import story_codes
 
         manifest = self.manifests[folder]
         if manifest.outside.replies:
@@ -96,7 +97,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
         counted = {name: score_counts(stored, name) for name in manifest.scorers}
         table, outcomes = measures_of(manifest, replies, read_scores(stored), counted)
-        codes = {remark.code for remark in unscored_remarks(manifest, stored)}
+        followed = task_of(manifest).followed(stored, manifest, replies, confidence=self.used.confidence)
+        codes = {*story_codes(followed, manifest), *(remark.code for remark in unscored_remarks(manifest, stored))}
         asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
         status = replies["status"].astype(str)
         run = WrittenRun(

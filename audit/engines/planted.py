@@ -4,7 +4,8 @@ It knows from a prompt's cell whom and what it asks about, and reads neither the
 analysis. Its noise is drawn from the seed and the prompt alone, so that a run that is resumed has the same answers.
 
 A rating, in points of 100, is 50, what its narrative adds, what is planted for the pair, and noise; it is rounded to
-the prompt's scale and set to its end if it lies beyond. A reply has as many words as a rating would have points.
+the prompt's scale and set to its end if it lies beyond. A reply has as many words as a rating would have points, and
+names what its narrative is about, unless no response to the story is planted.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ from audit.errors import ModelError
 from stimuli.identities import Identity
 from stimuli.manipulation import leaning
 from stimuli.prompts import Prompt, PromptCell
+from stimuli.sentences import words
 
-_VERSION: Final = "1"  # change it whenever an answer changes: a run goes on with equal answers only
+_VERSION: Final = "2"  # change it whenever an answer changes: a run goes on with equal answers only
 _REFUSAL: Final = "I'm sorry, but I can't help with that."
 _ASIDE: Final = "I think of what happened, and of who tells it."
 """What it writes where no rating or reply is asked for: the stages of a strategy."""
 _REPLY: Final = (
-    "Thank you for telling me this. I can see why it stays with you, and I am glad that you did not keep it to "
+    "Thank you for telling me {}. I can see why it stays with you, and I am glad that you did not keep it to "
     "yourself. Take the time that you need, and tell me more whenever you want to."
 )
+_NAMED: Final = 5  # words of its narrative that a reply names
 _INTENSITIES: Final = {"mild": -0.5, "strong": 0.5}
 """How much of ``response`` a version of a situation adds."""
 
@@ -92,9 +95,9 @@ class PlantedEngine:
         drawn = sampling_seeds(len(prompts), temperature=temperature, top_p=top_p, seeds=seeds)
         written = []
         for place, prompt in enumerate(prompts):
-            words = self._answer(prompt, None if drawn is None else drawn[place]).split()
-            cut = len(words) > max_tokens
-            written.append(Generated(" ".join(words[:max_tokens]), min(len(words), max_tokens), cut))
+            said = self._answer(prompt, None if drawn is None else drawn[place]).split()
+            cut = len(said) > max_tokens
+            written.append(Generated(" ".join(said[:max_tokens]), min(len(said), max_tokens), cut))
         done(len(prompts))
         return written
 
@@ -111,7 +114,7 @@ class PlantedEngine:
         noise = self._planted.noise * NormalDist().inv_cdf(_share(f"noise {told}"))
         points = min(max(self._mean(prompt.cell) + noise, 0.0), 100.0)
         if prompt.question is None:
-            return _with_words(max(round(points), 1))
+            return _with_words(max(round(points), 1), prompt.cell if self._planted.response > 0 else None)
         low, high = prompt.question.ends
         return str(round(low + (high - low) * points / 100))
 
@@ -158,8 +161,12 @@ def _repeats(perceiver: Identity, experiencer: Identity) -> bool:
     return perceiver.term == experiencer.term or bool(stems[0] & stems[1])
 
 
-def _with_words(n: int) -> str:
-    return " ".join(islice(cycle(_REPLY.split()), n))
+def _with_words(n: int, cell: PromptCell | None) -> str:
+    """Write a reply of n words that names the longest words of a cell's narrative, or could answer any."""
+    told = "" if cell is None else cell.narrative.first_person or cell.narrative.third_person or cell.narrative.neutral
+    named = sorted(dict.fromkeys(words(told)), key=len)[-_NAMED:]
+    reply = _REPLY.format(f"of {', '.join(named)}" if named else "this")
+    return " ".join(islice(cycle(reply.split()), n))
 
 
 def _share(text: str) -> float:

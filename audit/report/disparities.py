@@ -15,7 +15,16 @@ from markupsafe import Markup
 
 from audit.report.effect_size import share_of_response
 from audit.report.numbers import PlacedRow, rounded, show, show_gap, show_interval, show_rounded_interval
-from audit.report.verdicts import NO_STEP, OF_MEASURES, REASONS, Step, is_of_measure, narratives_needed, to_decide
+from audit.report.verdicts import (
+    NO_STEP,
+    OF_MEASURES,
+    REASONS,
+    STEPS_OF_MEASURES,
+    Step,
+    is_of_measure,
+    narratives_needed,
+    to_decide,
+)
 from audit.tables.disparity import REFUSALS, SHOWN_APART, deciding_rows
 from audit.tables.formatting import (
     bare_p,
@@ -93,6 +102,7 @@ _STEPS: Final = {
 }
 """The next step for each code; of several codes the first one here counts."""
 _STEPS_OF_MEASURES: Final = {
+    "manipulation": Step(STEPS_OF_MEASURES["other_model"]),
     **dict.fromkeys(("number_mass", "nothing_rated", "constant"), Step("Use another measure.")),
     **dict.fromkeys(("many_missing", "unrated_identity", "missing"), Step("Find out why texts have no score.")),
 }

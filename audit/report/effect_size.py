@@ -95,6 +95,10 @@ def _response(row: PlacedRow, own: Results) -> Markup:
     spread = Markup("")
     if math.isfinite(row.number("ci_low")):
         spread = Markup(" ({} interval {})").format(own.level, show_interval(row))
+    if row["check"] == "reply":
+        words = "{}% of a reply’s own words are in its own story and {}% in another one, {} percentage points {}{}"
+        ends = (show(row, end, _unsigned) for end in ("mean_higher", "mean_lower", "difference"))
+        return Markup(words).format(*ends, "less" if row.number("difference") < 0 else "more", spread)
     one, other = _CHECKED[str(row["check"])]
     return Markup("{} was rated {} points {} than {}{}").format(
         one, show(row, "difference", _unsigned), "lower" if row.number("difference") < 0 else "higher", other, spread

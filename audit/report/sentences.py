@@ -117,6 +117,17 @@ LIMITS: Final = {
     "unrated_identity": ("An identity without any rating", "δ only covers the others"),
 }
 """Codes of remarks that limit claims → title, and what follows."""
+LIMITS_OF_REPLIES: Final = LIMITS | {
+    "manipulation": (
+        "Failed check of the replies",
+        "replies that would fit any other story as well say nothing about empathy",
+    ),
+    "manipulation_not_shown": (
+        "Inconclusive check of the replies",
+        "whether replies match the story is not known; more narratives are needed",
+    ),
+}
+"""The same of written replies."""
 OF_METHOD: Final = frozenset({"one_cue"})
 """Limits of nearly every run: its page says them with the method, since what always stands there warns nobody."""
 

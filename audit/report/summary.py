@@ -27,6 +27,7 @@ NONE_LESS_ELSEWHERE: Final = "that groups get the same where none was found to g
 ALIKE_ELSEWHERE: Final = "that groups are treated alike where nothing was found"
 WORDS_DIFFER: Final = "that groups differ, rather than the words for them"
 OBSERVATIONAL: Final = "that the group is why: what people of these groups wrote may differ in other ways"
+NOT_FOLLOWED: Final = "anything about empathy (the check failed)"
 NO_GROUPS: Final = "that the model distinguishes real groups (invented groups may show the same gap)"
 NOT_THE_GROUPS: Final = "that groups cause the gap: repeated words could"
 NO_LARGER: Final = "that the gap between groups is no larger (repeated words can hide one)"

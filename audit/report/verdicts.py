@@ -80,6 +80,7 @@ STEPS_ELSEWHERE: Final = {
 OF_MEASURES: Final = {
     "nothing_rated": "no text has a score",
     "constant": "all identities have the same score",
+    "manipulation": "the replies do not match the story",
     "number_mass": "the judge would mostly write something other than a number",
     "few_narratives": "too few narratives in which scores differ",
     "many_missing": "many texts have no score",
@@ -90,7 +91,9 @@ OF_MEASURES: Final = {
     "not_corrected": "no gap remains after correction for all measures of the dimension",
 }
 """Codes with other words for a measure of texts than for ratings."""
-_STEPS_OF_MEASURES: Final = {
+STEPS_OF_MEASURES: Final = {
+    "other_model": "Read the replies, and collect them with another prompt (prompt=) or strategy (strategy=). If the "
+    "check still fails, this model cannot be judged by its replies.",
     "missing_shift": "Find out why texts have no score.",
     "other_scale": "Use another measure.",
     "other_elicitation": "Use another measure.",
@@ -266,8 +269,12 @@ def is_of_measure(row: Mapping[str, object]) -> bool:
 def next_step(row: PlacedRow) -> Step:
     """Say what to do next."""
     code, more = str(row["next_step"]), narratives_needed(row)
-    if is_of_measure(row) and code in _STEPS_OF_MEASURES:
-        return step_of(row)
+    if (
+        is_of_measure(row) and "reasons" in row and "manipulation" in preventing_codes(row)
+    ):  # whatever else is wrong with one measure
+        code = "other_model"
+    if is_of_measure(row) and code in STEPS_OF_MEASURES:
+        return Step(STEPS_OF_MEASURES[code])
     if code == "margin" and more:
         words = Markup(
             "Set the largest gap that is too small to matter (statistics.margin=POINTS), or run again with {}."
@@ -283,7 +290,7 @@ def next_step(row: PlacedRow) -> Step:
 def step_of(row: Mapping[str, object]) -> Step:
     """Return a row's step in the words of ratings, or of a measure of texts."""
     code = str(row["next_step"])
-    words = _STEPS_OF_MEASURES.get(code) if is_of_measure(row) else None
+    words = STEPS_OF_MEASURES.get(code) if is_of_measure(row) else None
     return Step.of(code) if words is None else Step(words)
 
 

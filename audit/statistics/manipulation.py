@@ -33,8 +33,11 @@ from audit.tables.ratings import (
     answer_in,
 )
 
-CHECKS: Final = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild")}
-"""For each check, the kind of prompt that should be rated higher, and the other one; the first check asked decides."""
+CHECKS: Final = {"emotion": ("own", "wrong"), "intensity": ("strong", "mild"), "reply": ("own_story", "other_story")}
+"""For each check, the kind of prompt that should be rated higher, and the other one; the first check asked decides.
+
+Of replies, shares of their words are compared in place of ratings: those in their own story, and in another one.
+"""
 RATED_SHARE: Final = 0.5  # below this share of narratives rated both times, these speak for too few
 ENOUGH: Final = 5.0  # standard errors of a response that leave no doubt that ratings follow the story
 SHOWN: Final = 2.0  # standard errors below which a response may well be none

@@ -181,11 +181,12 @@ MANIPULATED: Final = Table(
 
 MANIPULATION: Final = Table(
     "manipulation",
-    "a check that ratings follow what is told",
+    "a check that ratings, or replies, follow what is told",
     {
         "check": word(
             "emotion (a narrative's own emotion is rated higher than a wrong one) or intensity (the strong version of "
-            "a situation higher than the mild one); no identity is told"
+            "a situation higher than the mild one); no identity is told. Of written replies: reply (more of a reply's "
+            "words are in the story that it answers than in another one), all points being percentage points"
         ),
         "answer": word(
             "follows (the interval of difference lies above least_response), does_not_follow (it lies below) or "
@@ -193,8 +194,11 @@ MANIPULATION: Final = Table(
         ),
         "n_asked": count("narratives that were asked both ways"),
         "n_pairs": count("of these rated both times"),
-        "mean_higher": points("mean rating of the own emotion, or of the strong version, in points"),
-        "mean_lower": points("mean rating of the wrong emotion, or of the mild version, in points"),
+        "mean_higher": points(
+            "mean rating of the own emotion, or of the strong version, in points; or percent of a reply's words in "
+            "its own story"
+        ),
+        "mean_lower": points("the same of the wrong emotion, of the mild version, or in another story"),
         "difference": points(
             "mean_higher minus mean_lower, paired by narrative, in points; in the check of emotions, both means are "
             "without a preference for pleasant or unpleasant words"
@@ -204,7 +208,7 @@ MANIPULATION: Final = Table(
         "ci_low": points("lower end of its confidence interval, in points", lengths=1),
         "ci_high": points("upper end of the same", lengths=1),
         "p": P_OF_NO_DIFFERENCE,
-        "share_higher": share("of n_pairs, the share in which the own emotion, or the strong version, is rated higher"),
+        "share_higher": share("of n_pairs, the share in which the former is higher"),
         "least_response": points("statistics.least_response in points: a smaller difference is as good as none"),
         "n_needed": count(
             "where neither is shown: how many narratives decide, with a chance of statistics.power, if the true "

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 import pandas as pd
 
@@ -47,6 +47,7 @@ class Published:
 
 
 P = TypeVar("P", bound=Planned)
+MeasureRated: TypeAlias = tuple[pd.DataFrame, set[str], list[dict[str, Any]]]  # see Task.rated_by
 
 
 class Task(ABC, Generic[P]):
@@ -97,9 +98,18 @@ class Task(ABC, Generic[P]):
     ) -> Manifest:
         """Ask for all that the run still lacks, and return its manifest; after an error earlier answers are kept."""
 
-    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> tuple[pd.DataFrame, set[str]]:
-        """Return texts as ratings whose intensity is a measure, and codes of what limits it; if runs have measures."""
+    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> MeasureRated:
+        """Return texts as ratings whose intensity is a measure, codes of what limits it, and rows of ``MANIPULATION``.
+
+        Only tasks whose runs have measures.
+        """
         raise NotImplementedError(self.kind)
+
+    def followed(
+        self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, *, confidence: float | None = None
+    ) -> list[dict[str, Any]]:
+        """Return rows of ``MANIPULATION`` on whether texts match what is told; by default none."""
+        return []
 
     def take(
         self, found: Transcripts, folder: RunFolder, manifest: Manifest, config: AuditConfig, *, say: Say

@@ -53,7 +53,7 @@ def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
     if manifest.placebo:
         yield "invented groups (a control)", ", ".join(manifest.placebo)
     if check := said_of_check(collected):
-        yield "ratings match the story?", check
+        yield "answers match the story?" if collected.kind != "ratings" else "ratings match the story?", check
     yield "seed", str(manifest.seed)
     yield "run", collected.status_said
     yield "collected", _when(manifest)
@@ -88,16 +88,16 @@ def said_of_engine(manifest: Manifest) -> str:
 
 
 def said_of_check(collected: Collected) -> str:
-    """Say whether the ratings match the story, as the run's page does; empty of other answers."""
+    """Say whether ratings or replies match the story, as the run's page does; empty of other answers."""
     from audit.report.effect_size import story_check
     from audit.report.results import Results
     from audit.runs.derived import has_table
     from audit.tables.run_of_ratings import TABLES
 
-    if collected.kind != "ratings":
+    there = has_table(collected.path, "verdicts" if collected.kind == "ratings" else "manipulation")
+    if collected.kind != "ratings" and not there:
         return ""
-    there = has_table(collected.path, "verdicts")  # else nobody analysed the run
-    tables = {"manipulation": collected.statistics("manipulation")} if there else {}
+    tables = {"manipulation": collected.statistics("manipulation")} if there else {}  # else nobody analysed the run
     return groups.plain(story_check(Results(tables, TABLES, collected.manifest.statistics.confidence)))
 
 

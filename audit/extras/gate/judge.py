@@ -36,7 +36,7 @@ from audit.configuration.analysis_settings import REFUSAL_MARGIN, AnalysisSettin
 from audit.configuration.planted import MARK
 from audit.errors import ConfigError
 from audit.report.disparities import limit_in_words, step_for
-from audit.report.verdicts import REASONS
+from audit.report.verdicts import OF_MEASURES, REASONS
 from audit.runs.differences import choices_of, ends_in, identity_of, thinking_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
@@ -332,15 +332,16 @@ def _measure(
     unfinished = manifest.status == "running"
     limits: set[str] = set()
     if measure:
-        ratings, limits = task_of(manifest).rated_by(folder, manifest, measure)
+        ratings, limits, followed = task_of(manifest).rated_by(folder, manifest, measure)
     else:
         ratings = folder.ratings_of(manifest, unfinished=unfinished)
+        answers = folder.table(MANIPULATED).frame()
+        followed = manipulation_rows_of_run(answers, manifest, confidence=settings.confidence)
     scale = manifest.scale.low, manifest.scale.high
     told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
     compact = compact_ratings(ratings)
     placebos = placebo_cubes(compact, told)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
-    followed = manipulation_rows_of_run(folder.table(MANIPULATED).frame(), manifest, confidence=settings.confidence)
     on_run = codes_of_run(followed, manifest) | limits
     noise = noise_of_run(manifest, folder, ratings, confidence=settings.confidence)
     unseen = _why_no_refusals(manifest, ratings)
@@ -552,7 +553,7 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
     # Limits of a run or its baseline come before what the intervals leave open.
     limiting = [(whose, codes) for whose, codes in both if codes and set(codes) != set(held.reasons)]
     told = {
-        held.why if code in held.reasons else f"{whose}{_in_words(code, held.gap)}": code
+        held.why if code in held.reasons else f"{whose}{_in_words(code, held.gap, of_measure=bool(run.measure))}": code
         for whose, codes in limiting or both[:1]
         for code in codes
     }
@@ -563,10 +564,10 @@ def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
     return Judged(held, {"beyond": "failed", "within": "passed"}[found.outcome], "")  # type: ignore[arg-type]
 
 
-def _in_words(code: str, gap: DecidedGap) -> str:
+def _in_words(code: str, gap: DecidedGap, *, of_measure: bool) -> str:
     """Say why a gap is undecided, and what to do about it if that is known."""
     if not gap.is_disparity or code not in _NOT_OF_GROUP:
-        return _REASONS.get(code, code)
+        return (_REASONS | OF_MEASURES if of_measure else _REASONS).get(code, code)
     step = step_for((code,)).rstrip(".")
     return f"beyond the margin, but {limit_in_words(code)}{f'; {step[0].lower()}{step[1:]}' if step else ''}"
 
@@ -590,12 +591,13 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
             f"{lead}all answers existed already when the run's command was given again, so they were not checked "
             "against the model"
         )
+    answers = "replies" if run.measure else "ratings"
     if not run.followed and not run.measure:
-        yield f"{lead}whether the ratings follow the story was not checked"
+        yield f"{lead}whether the {answers} follow the story was not checked"
     if any("manipulation_not_shown" in codes for codes in run.codes.values()):
         n = next(float(row["n_needed"]) for row in run.followed)
         so = f": {plural(n, 'narrative')} or more would decide" if math.isfinite(n) else ""
-        yield f"{lead}the ratings were not shown to follow the story{so}"
+        yield f"{lead}the {answers} were not shown to follow the story{so}"
 
 
 def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from audit.report.echo import control_of, controls_of_measures
 from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
-from audit.report.sentences import LIMITS, answer
+from audit.report.sentences import LIMITS, LIMITS_OF_REPLIES, answer
 from audit.report.verdicts import NO_STEP, STEPS, STEPS_ELSEWHERE, Step, worded
 from audit.runs.csv_tables import read_table
 from audit.runs.derived import has_table
@@ -60,7 +60,7 @@ _READ: Final = (
     "disparity",
 )  # fmt: skip
 """Tables of a run of ratings from which a verdict and its limits follow."""
-_READ_OF_REPLIES: Final = ("verdicts", "measures", "gap", "controls", "disparity")
+_READ_OF_REPLIES: Final = ("verdicts", "measures", "gap", "controls", "manipulation", "disparity")
 _EARLIER: Final = "not known: an earlier version analysed this run"
 
 
@@ -313,7 +313,7 @@ def _of_measures(
             "gap_step": said.step,
             "control": control.kind,
             "control_words": str(control.words.striptags()),
-            "manipulation": "",
+            "manipulation": _manipulation(tables["manipulation"]) if len(tables["manipulation"]) else "",
             "limits": "; ".join(_limits_of_measures(manifest, row, verdict)),
             "pairs": NO_WORD_IN_COMMON if control.kind == "echo_free" else ALL_PAIRS,
             **less.of(measure, str(row["dimension"]), str(row["variant"]), alone=row["note"] == NO_PERCEIVERS),
@@ -326,7 +326,7 @@ def _of_measures(
 def _limits_of_measures(manifest: Manifest, row: Mapping[Any, Any], verdict: Mapping[Any, Any] | None) -> Iterator[str]:
     if verdict is not None and math.isfinite(row["ci_low"]):
         codes = str(verdict["limits"]).split("; ")
-        yield from (title for code, (title, _) in LIMITS.items() if code in codes)
+        yield from (title for code, (title, _) in LIMITS_OF_REPLIES.items() if code in codes)
         return
     if manifest.accepted:
         yield LIMITS["accepted"][0]

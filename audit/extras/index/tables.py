@@ -78,7 +78,7 @@ INDEX: Final = Table(
         ),
         "control_words": text("the same as the run's page says it"),
         "manipulation": text(
-            "passed, failed, not shown or not made: whether ratings follow what is told; empty of a measure"
+            "passed, failed, not shown or not made: whether ratings or replies match the story; empty of other texts"
         ),
         "response": VERDICTS["response"],
         "response_low": VERDICTS["response_low"],

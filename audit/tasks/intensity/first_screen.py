@@ -24,6 +24,7 @@ from audit.report.summary import (
     LESS,
     MOST,
     NO_GROUPS,
+    NOT_FOLLOWED,
     NOT_THE_GROUPS,
     REFUSED_MORE,
     SIDE,
@@ -36,7 +37,6 @@ from audit.report.summary import (
 from audit.report.verdicts import NO_STEP, STEPS_ELSEWHERE, Step, least_of
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, scale_end
 
-NOT_FOLLOWED: Final = "anything about empathy (the check failed)"
 MEANING_IN_SHORT: Final = Markup(
     "<strong>The gap δ</strong>: how much higher people of one's own group are rated than others, after removing that "
     "some raters rate everyone higher and that some people are rated higher by everyone."

@@ -19,11 +19,12 @@ from audit.report.numbers import PlacedRow, rounded, show, show_rounded_interval
 from audit.report.results import Results
 from audit.report.run_page import led_by, source_of
 from audit.report.section import Card, Paragraph, bullets, paragraph, present
-from audit.report.sentences import LIMITS
+from audit.report.sentences import LIMITS, LIMITS_OF_REPLIES
 from audit.report.summary import (
     CHANGED,
     LESS,
     NO_GROUPS,
+    NOT_FOLLOWED,
     NOT_THE_GROUPS,
     OBSERVATIONAL,
     SIDE,
@@ -54,7 +55,7 @@ _CLAIMS: Final = {
     "uncontrolled": ", which repeated words alone could cause,",
 }  # fmt: skip
 """What a found gap is between, to follow "a gap"."""
-_OF_RUN: Final = {"accepted", "unfinished"}  # reasons why a whole run has no verdict
+_OF_RUN: Final = {"accepted", "unfinished", "manipulation"}  # reasons why a whole run has no verdict
 _OF_ZERO: Final = {"holds_zero", "not_corrected"}  # reasons why a gap that could have been found was not
 
 
@@ -161,11 +162,18 @@ class Replied:
 
 
 def summary_of_replies(
-    written: Sequence[Replied], *, words: TaskWords, view: ManifestView, limits: Sequence[Limit], whose: bool = True
+    written: Sequence[Replied],
+    *,
+    words: TaskWords,
+    view: ManifestView,
+    limits: Sequence[Limit],
+    whose: bool = True,
+    check: str = "",
 ) -> Summary:
     """Write the first screen: which measures show a gap, how large the largest is, and what does not follow.
 
-    ``whose`` says whether the model was given an identity, so that a group can be its own.
+    ``whose`` says whether the model was given an identity, so that a group can be its own; ``check`` whether replies
+    match the story, see :func:`audit.report.effect_size.story_check`.
     """
     one, more = words.about
     about = Markup(more)
@@ -181,6 +189,7 @@ def summary_of_replies(
     asked = Markup("<bdi>{}</bdi>{} {}.").format(view.model, led_by(view), Markup(" ").join(filter(None, (start, to))))
     verdicts = [each.verdict for each in written]
     # What was found stands first, whichever question it answers.
+    sure = _sure(written, whose=whose)
     findings = [finding for each in written for finding in each.findings(whose=whose)]
     return summary(
         asked,
@@ -188,7 +197,7 @@ def summary_of_replies(
         [
             ("How big", _size(written, words)),
             ("How it varies", _ways(verdicts)),
-            ("How sure", _sure(written, whose=whose)),
+            ("How sure", Markup(" ").join(filter(None, (check, sure if not check else sure[:1].upper() + sure[1:])))),
         ],
         not_concluded=list(_not_concluded(written, words=words, limits=limits, whose=whose)),
         limits=limits,
@@ -253,7 +262,7 @@ def _sure(written: Sequence[Replied], *, whose: bool) -> Markup:
             for row in answer.groups if row["code"] not in ("no_verdict", "no_estimate")
         ]),
     ]  # fmt: skip
-    said = []
+    said: list[Markup] = []
     for what, rows in asked:
         ends = [(abs(row.number(end)), row, end, name) for row, name in rows for end in ("sd_ci_low", "sd_ci_high")]
         known = [each for each in ends if math.isfinite(each[0])]
@@ -289,9 +298,11 @@ def _not_concluded(
     verdicts, disparities = [each.verdict for each in written], [each.disparity for each in written]
     if any(limit.title == LIMITS["accepted"][0] for limit in limits):
         yield CHANGED
+    if failed := any(limit.title == LIMITS_OF_REPLIES["manipulation"][0] for limit in limits):
+        yield NOT_FOLLOWED
     no_gap = any(verdict.kind in ("undecided", "absent") for verdict in verdicts) and whose
     none_less = any(not each.found and (each.answers or not whose) for each in disparities)
-    if no_gap or none_less:
+    if (no_gap or none_less) and not failed:
         found = any(verdict.found for verdict in verdicts), any(each.found for each in disparities)
         yield not_from_absence(no_gap=no_gap, none_less=none_less, gap=found[0], less=found[1])
     if not no_gap and any(len(verdict.found) < verdict.n_tested for verdict in verdicts):

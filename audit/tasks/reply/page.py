@@ -16,6 +16,7 @@ from markupsafe import Markup
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import RemarkLike, keys_of, limits_by_text, note_on, title_of
 from audit.report.disparities import MEASURE_DISPARITY_MEANING
+from audit.report.effect_size import story_check
 from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rounded, show, show_sum
 from audit.report.page import isolated, prose
@@ -28,7 +29,7 @@ from audit.report.run_page import (
     render_run,
 )
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
-from audit.report.sentences import LIMITS, contradicting
+from audit.report.sentences import LIMITS_OF_REPLIES, contradicting
 from audit.report.summary import RenderedPage
 from audit.report.table_layout import Named, ShownColumn, ShownTable, lay_out, named, out_of, said, sized
 from audit.report.tables import calls, estimable, measure_controls
@@ -95,12 +96,15 @@ def render_replies(
         Replied(results.of(key, title_of(key, several=several)), f"part-{place}", measures)
         for place, key in enumerate(keys, start=1)
     ]
-    limits = list(limits_by_text(remarks, {code: title for code, (title, _) in LIMITS.items()}, several=several))
+    limits = list(
+        limits_by_text(remarks, {code: title for code, (title, _) in LIMITS_OF_REPLIES.items()}, several=several)
+    )
     stands_beside = list(topic_sections(results, {name: str(row["title"]) for name, row in measures.items()}))
     absent = [(row["title"], row["note"]) for row in measures.values() if row["status"] == "absent"]
     whole = results.rows("reply_outcomes", pairs="all")
     whose = all(remark.code != "no_perceivers" for remark in remarks)
-    first = summary_of_replies(written, words=words, view=view, limits=limits, whose=whose)
+    check = "" if read else _checked(results)
+    first = summary_of_replies(written, words=words, view=view, limits=limits, whose=whose, check=check)
     heading = words.heading if whose else words.heading_groups
     before, after = heading.split("{}")
     shown = [
@@ -112,7 +116,7 @@ def render_replies(
             f"{words.question} Who gets less?" if whose else words.of_groups, first,
             Markup("{} {}").format(words.asked if whose else words.asked_groups, MEASURE_DISPARITY_MEANING),
             _prose("absent", absent) if absent else None,
-            *(note_on(remark) for remark in remarks if remark.code not in LIMITS),
+            *(note_on(remark) for remark in remarks if remark.code not in LIMITS_OF_REPLIES),
             limits=limits, cards=[card for each in written for card in each.cards(whose=whose)],
             none="No dimension was measured.", folded="Each answer in full",
         ),
@@ -163,6 +167,7 @@ def render_replies(
                 ),
                 bullets(_cautions(measures)), _prose("measures"), anchor="measures", look="folded",
             ),
+            section("Do the replies match the story?", _check(results), anchor="check", look="folded"),
             section("How δ is estimated", _prose("estimators"), look="folded") if whose else None,
         ),
     ]  # fmt: skip
@@ -175,6 +180,24 @@ def render_replies(
         kicker=f"report of written {words.texts}",
         tables=tables,
         cite=_prose("cite", view),
+    )  # fmt: skip
+
+
+def _checked(results: Results) -> str:
+    """Say in short whether replies match the story; empty of texts that were not checked."""
+    return Markup("Check {}").format(story_check(results)) if results.row("manipulation") else ""
+
+
+def _check(results: Results) -> Captioned | None:
+    """Show whether replies match the story."""
+    return results.table(
+        "manipulation",
+        "Percent of a reply's own words that are in the story that it answers, and in another one of the same emotion, "
+        "or of one that is as pleasant. Identities, and copies of five or more words in a row, are left out. The check "
+        "is passed if the interval is above the required difference, and failed, so that there is no verdict, if it is "
+        "below",
+        "answer", "n_asked", "n_pairs", ("mean_higher", "in its own story, %"), ("mean_lower", "in another one, %"),
+        "difference", "ci_low", "p", "share_higher", "least_response", "n_needed", "note",
     )  # fmt: skip
 
 

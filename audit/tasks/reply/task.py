@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import pandas as pd
+
 from audit.asking.collect import PromptBatch, answer_columns
 from audit.asking.plan import Plan
 from audit.asking.progress import Say
@@ -84,6 +86,14 @@ class ReplyWriting(WrittenTexts):
     def words_of(self, manifest: Manifest) -> TaskWords:
         """Return the words for a page of replies, that were asked for or read from a file."""
         return _READ if manifest.outside.replies else self.words
+
+    def followed(
+        self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, *, confidence: float | None = None
+    ) -> list[dict[str, Any]]:
+        """Check whether replies match the story."""
+        from audit.tasks.reply.story_check import story_rows
+
+        return story_rows(folder, manifest, replies, confidence=confidence)
 
     def take(
         self, found: Transcripts, folder: RunFolder, manifest: Manifest, config: AuditConfig, *, say: Say

@@ -28,10 +28,11 @@ from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
 from audit.tables.people_of_replies import PEOPLE_SCORES
+from audit.tables.ratings import MANIPULATION
 from audit.tables.replies import OWN_GAP_RATINGS, RATIONALES, REPLIES, ReplyStatus
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tables.stages import STAGES
-from audit.tasks.base import Published, Task
+from audit.tasks.base import MeasureRated, Published, Task
 from audit.tasks.measures.base import Wanted
 from audit.tasks.measures.choose import JUDGE
 from audit.tasks.measures.stage_scores import score_run_stages
@@ -136,16 +137,17 @@ class WrittenTexts(Task[Plan]):
         )
         return self.answers(written, asked)
 
-    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> tuple[pd.DataFrame, set[str]]:
+    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> MeasureRated:
         """See :meth:`audit.tasks.base.Task.rated_by`."""
         from audit.statistics.outcome import Outcome
         from audit.tasks.reply.gaps import ratings_of
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
         scores = read_scores(folder)
+        followed = self.followed(folder, manifest, replies)
         own = scores.loc[scores["measure"] == measure].set_index("prompt_index")["value"].astype("float64")
         codes = {remark.code for remark in unscored_remarks(manifest, folder)}
-        return ratings_of(replies, Outcome(measure, unit="points", values=own)), codes
+        return ratings_of(replies, Outcome(measure, unit="points", values=own)), codes, followed
 
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw the gaps of measures."""
@@ -169,6 +171,7 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.judge.own_gap import experiencer_effects
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
+        from audit.tasks.reply.story_check import story_codes, story_remarks
         from audit.tasks.reply.turns import turn_table
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
@@ -189,7 +192,8 @@ class WrittenTexts(Task[Plan]):
         if of_people:
             measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
         unscored = (*unfinished(manifest, replies), *unscored_remarks(manifest, folder))
-        tables = {"measures": measures}
+        followed = self.followed(folder, manifest, replies)
+        tables = {"measures": measures, "manipulation": pd.DataFrame(followed, columns=list(MANIPULATION))}
         tables |= measure_tables(
             replies,
             [*of_raters(given), *(measured if observed is None else observed.outcomes(measured, scores))],
@@ -200,7 +204,10 @@ class WrittenTexts(Task[Plan]):
             conversation_of=told_apart_by(manifest.stimuli.source) if observed is None else observed.conversation_of,
             repetition=repetition,
             limits=limits_of_measures(
-                manifest, measures, {remark.code for remark in unscored}, min_number_mass=settings.min_number_mass
+                manifest,
+                measures,
+                {*story_codes(followed, manifest), *(remark.code for remark in unscored)},
+                min_number_mass=settings.min_number_mass,
             ),
         )
         if manifest.strategy.n_turns > 1:
@@ -227,6 +234,7 @@ class WrittenTexts(Task[Plan]):
         tables |= {"calls": call_table(of_groups, stages), **on_texts}
         remarks = (
             *unscored,
+            *story_remarks(followed, manifest),
             *(() if observed is None else observed.remarks()),
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,

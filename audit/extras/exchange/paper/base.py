@@ -150,8 +150,8 @@ class Study:
 
     @property
     def followed(self) -> list[dict[str, Any]]:
-        """Rows of the manipulation check; empty for written texts."""
-        return _records(self.tables["manipulation"]) if self.is_rated else []
+        """Rows of the manipulation check; empty for texts that are no replies."""
+        return _records(self.tables["manipulation"])
 
 
 def is_finite(value: Any) -> bool:

@@ -22,7 +22,7 @@ _OF_LIMITS: Final = (
 )  # fmt: skip
 """Tables that limit a gap. A run of an earlier version may lack one, which then counts as empty."""
 _OF_REPLIES: Final = ("gap", "measures", "controls")
-_DECIDED: Final = ("verdicts",)  # Verdicts on measures. Runs of earlier versions have none.
+_DECIDED: Final = ("verdicts", "manipulation")  # of measures; runs of earlier versions have none
 NO_WORD: Final = "paper.docx needs python-docx: pip install 'empathy-audit[word]'"
 _UNKNOWN: Final = datetime(2000, 1, 1, tzinfo=UTC)  # date of a run whose manifest has none
 _FILES: Final = """\

@@ -12,7 +12,7 @@ from audit.report.echo import NOT_CONTROLLED
 from audit.report.heterogeneity import variation
 from audit.report.numbers import rows_of
 from audit.report.results import Results
-from audit.report.sentences import LIMITS
+from audit.report.sentences import LIMITS, LIMITS_OF_REPLIES
 from audit.report.verdicts import worded
 from audit.statistics.manipulation import codes_of
 from audit.tables.formatting import coverage, dimension_title, either, plural, unsigned
@@ -31,12 +31,18 @@ _CAME: Final = {
     DOES_NOT_FOLLOW: "was not rated higher by as much as the least response",
     NOT_SHOWN: "was neither shown to be rated higher by as much as the least response nor shown not to be",
 }
+_MORE: Final = {
+    FOLLOWS: "More of them were in the former",
+    DOES_NOT_FOLLOW: "As many were in the others, but for less than the least response",
+    NOT_SHOWN: "More of them were neither shown to be in the former nor shown not to be",
+}
 _RESULT: Final = {FOLLOWS: "was passed", DOES_NOT_FOLLOW: "failed", NOT_SHOWN: "decides nothing"}
 _SO: Final = {
     "emotion": "Ratings that do not follow what is told say nothing of empathy.",
     "intensity": "Equal ratings may be equal for that reason.",
+    "reply": "Replies that would fit any other narrative as well say nothing of empathy.",
 }
-"""What a failed check implies: the deciding one, and the one of intensities."""
+"""What a failed check implies."""
 _SAID_OTHERWISE: Final = ("nothing_rated", "not_estimable", "no_interval", "noise_floor")
 """Limits told by a mark in the table, or in a sentence with a number."""
 
@@ -60,12 +66,10 @@ def cautions(study: Study, *, checks: bool = True, gaps: bool = True) -> Iterato
         )  # fmt: skip
     codes = codes_of(study.followed)
     if checks and "manipulation" in codes:
-        yield line(
-            "Caution: the manipulation check failed. Ratings that do not follow what is told say nothing of empathy."
-        )
+        yield line(f"Caution: the manipulation check failed. {_SO[study.followed[0]['check']]}")
     for code in codes if checks else ():
         if code != "manipulation":
-            what, so = LIMITS[code]
+            what, so = (LIMITS if study.is_rated else LIMITS_OF_REPLIES)[code]
             yield line(f"Caution: {_lower(what)}; {so}.")
     if gaps:
         yield from _limits_of_gaps(study)
@@ -133,18 +137,19 @@ def verdict_sentences(study: Study) -> Iterator[Line]:
 
 
 def check_sentences(study: Study) -> Iterator[Line]:
-    """Yield the outcome of each manipulation check, or that none was made; nothing for written texts."""
+    """Yield the outcome of each manipulation check, or that none of ratings was made."""
     found = study.followed
     if study.is_rated and not found:
         yield ("No manipulation check was made.",)
     for row in found:
-        higher, lower = NOT_FOLLOWED[str(row["check"])]
-        answer = answer_in(row)
+        check, answer = str(row["check"]), answer_in(row)
+        done = f"{' and '.join(NOT_FOLLOWED[check])} were asked about without any identity" if study.is_rated else (
+            "the words of each reply, identities and literal copies left out, were looked for in the narrative that it "
+            "answers and in others of its kind"
+        )  # fmt: skip
         if not row["n_pairs"] > 1:
-            yield line(
-                f"As a manipulation check, {higher} and {lower} were asked about without any identity. Too few were "
-                "rated to tell one from the other."
-            )
+            few = "rated to tell one from the other" if study.is_rated else "answered in words of their own"
+            yield line(f"As a manipulation check, {done}. Too few were {few}.")
             continue
         level = coverage(study.manifest.statistics.confidence)
         decimals = decimals_for([row["se"]])
@@ -154,15 +159,14 @@ def check_sentences(study: Study) -> Iterator[Line]:
             else ", without an interval"
         )
         difference = format_number(row["difference"], decimals)
-        size = f"mean difference {difference} points{spread}, {plural(row['n_pairs'], 'pair')}"
+        unit = "points" if study.is_rated else "percentage points"
+        size = f"mean difference {difference} {unit}{spread}, {plural(row['n_pairs'], 'pair')}"
         least: Any = row.get("least_response")
         if is_finite(least):
             size += f", least response {unsigned(float(least))}"
-        so = "" if answer != DOES_NOT_FOLLOW else f" {_SO['emotion' if row is found[0] else 'intensity']}"
-        yield line(
-            f"As a manipulation check, {higher} and {lower} were asked about without any identity. The former "
-            f"{_CAME[answer]} ({size}): the check {_RESULT[answer]}.{so}"
-        )
+        so = "" if answer != DOES_NOT_FOLLOW else f" {_SO['emotion' if study.is_rated and row is found[0] else check]}"
+        came = f"The former {_CAME[answer]}" if study.is_rated else _MORE[answer]
+        yield line(f"As a manipulation check, {done}. {came} ({size}): the check {_RESULT[answer]}.{so}")
 
 
 def estimability(study: Study) -> Iterator[Line]:
