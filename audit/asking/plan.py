@@ -335,12 +335,21 @@ def _read_corpus(config: AuditConfig, strategy: Strategy) -> Conversations | Non
     if stimuli.path is None or stimuli.conversations is None:
         raise ConfigError("stimuli=conversations needs stimuli.path: a CSV file with one utterance per row")
     own = stimuli.conversations
-    if own.shown == "turns" and not config.task.may_be_led:
+    pairs = config.task.causes == "utterances"
+    if (own.shown == "turns" and not config.task.may_be_led) or (own.shown != "lines" and pairs):
         raise ConfigError(
-            f"stimuli.conversations.shown=turns: task={config.task.kind} asks about a conversation, in which the model "
-            "takes no part; use stimuli.conversations.shown=lines, or task=reply"
+            f"stimuli.conversations.shown={own.shown}: task={config.task.kind} asks about a conversation, in which the "
+            "model takes no part; use stimuli.conversations.shown=lines, or task=reply"
         )
     columns = own.model_dump(exclude={"history", "keep_names", "synonyms", "shown", "first_speaker"})
+    if pairs:
+        if own.evidence is None:
+            raise ConfigError(
+                "task=entailment needs a column with the turns of the causes: stimuli.conversations.evidence=COLUMN"
+            )
+        columns["cause"] = None
+    elif not config.task.causes:
+        columns["evidence"] = None  # whose causes nobody marked has an emotion still
     return read_conversations(
         stimuli.path,
         columns,
@@ -351,6 +360,7 @@ def _read_corpus(config: AuditConfig, strategy: Strategy) -> Conversations | Non
         shown=own.shown,
         first_speaker=own.first_speaker,
         n_later=strategy.n_later,
+        pairs=pairs,
     )
 
 

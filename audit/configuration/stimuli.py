@@ -49,7 +49,7 @@ class ColumnsConfig(GroupWithNewOptions):
 class ConversationsConfig(GroupWithNewOptions):
     """Column names in a user's corpus (None if absent), how much history is shown, and synonyms of its labels."""
 
-    _of_servers = ("shown", "first_speaker")
+    _of_servers = ("shown", "first_speaker", "evidence")
 
     conversation_id: str | tuple[str, ...] = Field(
         description="the column with the conversation's identifier; [a,b] if several columns identify it together"
@@ -69,6 +69,11 @@ class ConversationsConfig(GroupWithNewOptions):
     cause: str | None = Field(
         description="the column with the words that caused the emotion; separate several with ||, leave the cell "
         "empty for none; null = no column"
+    )
+    evidence: str | None = Field(
+        default=None,
+        description="the column with the turns of the utterances that caused the emotion; || between several, none "
+        "if no utterance did, empty if nobody marked any; null = no column",
     )
     history: int | None = Field(ge=0, description="maximum number of earlier utterances to show; null = all")
     keep_names: bool = Field(description="true = speakers keep their names; false = Person A, Person B")
