@@ -146,7 +146,9 @@ class Plan:
         if self.strategy.name != NO_STRATEGY:
             settings["strategy"] = {"name": self.strategy.name, "sha256": self.strategy.sha256}
             if self.pool is not None:
-                chosen_by = {key: led["examples"][key] for key in ("embedder", "revision")}
+                chosen_by = {
+                    key: own for key, own in led["examples"].items() if key in ("embedder", "revision", "order")
+                }
                 similar = config.strategy.examples is not None and config.strategy.examples.choice == "similar"
                 settings["strategy"]["examples"] = {"pool": self.pool.sha256, **(chosen_by if similar else {})}
             if self.knowledge is not None:
