@@ -108,7 +108,8 @@ class Plan:
             n = self.n_with_perceivers
             saved = "" if n is None else f" (with them: {plural(n, 'prompt')})"
             crossed = f"{plural(grid.n_pairs, 'experiencer')} without perceivers{saved}"
-        drawn = f", each asked about {each:,.3g} of them (stimuli.pairs=balanced)" if grid.sampled else ""
+        why = f"stimuli.{'columns.identity' if grid.own_stories else 'pairs=balanced'}"
+        drawn = f", each asked about {each:,.3g} of them ({why})" if grid.sampled else ""
         return (
             f"{asked_model_name(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: "
             f"{n_narratives} of "
@@ -182,6 +183,7 @@ def make_plan(config: AuditConfig) -> Plan:
     """Build the prompts of a configuration and check that its parts fit together."""
     strategy = config.strategy.strategy(answer=config.task.stage if config.task.may_be_led else None)
     conversations = _read_corpus(config, strategy)
+    _check_own_stories(config)
     config, why_so_many = _sized(config, conversations)
     grid = build_grid(config, conversations)
     check_strategy(strategy, grid)
@@ -218,6 +220,23 @@ def make_plan(config: AuditConfig) -> Plan:
     _check_thinking(plan)
     _check_planted(plan)
     return plan
+
+
+def _check_own_stories(config: AuditConfig) -> None:
+    """Refuse what stories of one experiencer each cannot show, or are not analysed for."""
+    if config.stimuli.columns.identity is None:
+        return
+    for option, is_asked, remedy in (
+        ("stimuli.perceiver=none", config.stimuli.perceiver == "none", "without perceivers only stories would differ"),
+        (f"wordings={config.wordings}", config.wordings > 1, "such stories are analysed in one wording only"),
+        (
+            "stimuli.situations_per_emotion=enough",
+            config.stimuli.situations_per_emotion == ENOUGH,
+            "give a number of narratives, or all",
+        ),
+    ):
+        if is_asked:
+            raise ConfigError(f"stimuli.columns.identity and {option} cannot go together: {remedy}")
 
 
 def _sized(config: AuditConfig, conversations: Conversations | None) -> tuple[AuditConfig, str]:

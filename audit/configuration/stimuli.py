@@ -15,7 +15,7 @@ from stimuli.pairs import PairsAsked
 class ColumnsConfig(GroupWithNewOptions):
     """Column names in a user's file of narratives; None if the file lacks the column."""
 
-    _of_servers = ("turns",)
+    _of_servers = ("turns", "identity")
 
     narrative_id: str | tuple[str, ...] | None = Field(
         description="stimuli=csv: the column with the narrative's identifier; [a,b] if several columns identify it "
@@ -43,6 +43,11 @@ class ColumnsConfig(GroupWithNewOptions):
         default=None,
         description="stimuli=csv: the columns with what the person writes after the narrative, message by message, for "
         "strategy=talk-file; null = none",
+    )
+    identity: str | None = Field(
+        default=None,
+        description="stimuli=csv: the column with the group, or the term, whose story it is: it is asked about with "
+        "this experiencer only, situations_per_emotion is of each, and D has no verdict; null = all experiencers",
     )
 
 
