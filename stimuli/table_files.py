@@ -103,14 +103,23 @@ def empathetic_dialogues(text: str) -> Rows | None:
     """Return the rows of a file of EmpatheticDialogues, header first; None if the text is none.
 
     Its cells are split at every comma and never quoted, and a comma in them is ``_comma_``. Rows of two of its three
-    files have a ninth cell with candidate replies, which is left out.
+    files have a ninth cell with candidate replies, which is left out. MalformedRowError if a row has another number of
+    cells, unless it has quoted ones: then the file is plain CSV.
     """
     first = text.lstrip("\n").partition("\n")[0]
     if first.rstrip("\r").split(",") != _OF_DIALOGUES:
         return None
     lines = [(number, line.rstrip("\r").split(",")) for number, line in enumerate(text.split("\n"), start=1) if line]
-    if any(len(row) not in (8, 9) for _, row in lines):
-        return None
+    for number, row in lines:
+        if len(row) in (8, 9):
+            continue
+        if any(cell.startswith('"') for cell in row):  # written again by another program, as CSV usually is
+            return None
+        raise MalformedRowError(
+            f"it has {len(row)} cells, and a row of EmpatheticDialogues 8 or 9; write each comma of a text as _comma_, "
+            "or take the file as released",
+            number,
+        )
     return ((number, [cell.replace("_comma_", ",") for cell in row[:8]]) for number, row in lines)
 
 

@@ -177,6 +177,18 @@ def test_a_file_of_empathetic_dialogues_is_read_as_it_is_released_and_as_an_edit
     assert told == ["Up, up, and up.", "It is lost."]
 
 
+@pytest.mark.parametrize(("row", "n"), [("d,1,sad,A ring.,7,It is, I fear, lost.,5|5,", 10), ("d,1,sad,A ring.,7", 5)])
+def test_a_damaged_row_of_empathetic_dialogues_is_named(tmp_path, row, n):
+    file = tmp_path / "test.csv"
+    file.write_text(DIALOGUES.replace("d,1,sad,A ring.,7,It is lost.,5|5,", row))
+    columns = {"conversation_id": "conv_id", "turn": "utterance_idx", "speaker": "speaker_idx", "text": "utterance",
+               "emotion": "context"}  # fmt: skip
+    with pytest.raises(StimulusError) as fault:
+        read(file, columns)
+    said = f"the row that begins on line 4: it has {n} cells, and a row of EmpatheticDialogues 8 or 9; write each comma"
+    assert said in str(fault.value)
+
+
 def test_names_are_shown_where_that_is_asked_for(write):
     texts = [each.neutral for each in read(write(), keep_names=True).narratives.narratives]
     assert texts[0].splitlines() == [
