@@ -24,8 +24,11 @@ BETWEEN_CAUSES: Final = "||"  # stands between several causes of one cell
 Shown: TypeAlias = Literal["lines", "turns", "speaker"]
 
 _NEEDED: Final = ("conversation_id", "turn", "speaker", "text", "emotion")
-_MAY_BE_EMPTY: Final = ("emotion", "identity", "cause")
+NO_EVIDENCE: Final = "none"  # in a cell of evidence: people marked that no utterance caused the emotion
+
+_MAY_BE_EMPTY: Final = ("emotion", "identity", "cause", "evidence")
 _ASKED: Final = "The last line, said by {}, is the one asked about."
+_CANDIDATE: Final = "The possible cause is line {}."
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
 
@@ -38,7 +41,8 @@ class Conversations:
     narratives: Narratives
     labels: tuple[str, ...]  # the emotions there are, sorted: what a model chooses from
     identities: Mapping[str, str]  # narrative_id → the speaker's own identity, if the corpus has them
-    # narrative_id → what brought the emotion on, empty if nothing that was said did; no entries without causes
+    # narrative_id → what brought the emotion on, empty if nothing that was said did; no entries without causes. Of
+    # pairs the candidate's text if it is a cause, else empty.
     causes: Mapping[str, tuple[str, ...]]
     sha256: str  # of all of these
     # Label → other words that are read as it in an answer. In no hash, since nothing that is asked depends on them.
@@ -60,6 +64,7 @@ class _Utterance:
     emotion: str
     identity: str
     causes: tuple[str, ...]
+    evidence: tuple[int, ...] | None  # turns of the utterances that caused the emotion; None if nobody marked any
 
     @property
     def is_asked(self) -> bool:
@@ -78,14 +83,18 @@ def read_conversations(
     shown: Shown = "lines",
     first_speaker: bool = False,  # whether the label is of the conversation, and of who speaks first
     n_later: int = 0,  # of `speaker`: messages after the first that are asked about, too
+    pairs: bool = False,  # one narrative for each utterance that is shown as a possible cause; needs `evidence`
 ) -> Conversations:
     """Read a corpus of conversations whose utterances have emotions, and perhaps causes.
 
-    ``columns`` has the file's column for each of ``conversation_id turn speaker text emotion``, and ``identity`` and
-    ``cause``, or None for the last two. Several columns may identify a conversation. A turn is a whole number, and
-    utterances are in its order. An utterance whose emotion is empty, or whose text has no letter or digit ("!"), is
-    shown, but not asked about. An identity is its speaker's throughout the conversation. A cause is words of this or an
-    earlier utterance; ``||`` stands between several, any of which is right, and an empty cell says that there is none.
+    ``columns`` has the file's column for each of ``conversation_id turn speaker text emotion``, and ``identity``,
+    ``cause`` and ``evidence``, or None for the last three. Several columns may identify a conversation. A turn is a
+    whole number, and utterances are in its order. An utterance whose emotion is empty, or whose text has no letter or
+    digit ("!"), is shown, but not asked about. An identity is its speaker's throughout the conversation. A cause is
+    words of this or an earlier utterance; ``||`` stands between several, any of which is right, and an empty cell says
+    that there is none. Evidence is the turns of the utterances that caused the emotion, with ``||`` between several;
+    ``none`` says that no utterance did, and an empty cell that nobody marked any: with a column of evidence, such an
+    utterance is only shown.
 
     ``shown`` says what a narrative is. ``lines``: lines "speaker: text", the utterance itself last, and a sentence that
     says so. ``turns``: the speaker's first line, with their later ones in ``later`` and what others said between them
@@ -93,14 +102,19 @@ def read_conversations(
     utterance, with ``n_later`` messages of the same speaker in ``later``. Lines that one side says in a row are one
     message.
 
+    With ``pairs`` there is a narrative for each utterance and each possible cause, itself or one of the earlier ones
+    that are shown. Its ``narrative_id`` is ``conversation_id:turn.turn``, the candidate's turn last; lines are
+    numbered.
+
     StimulusError if a turn stands twice in its conversation; a speaker has two identities; a cause is in no utterance
-    that is shown; a label is no word, is written in two ways, or is the only one; a synonym is of no label, is no word,
-    or is a label or another's.
+    that is shown; evidence is of no turn up to this one; a label is no word, is written in two ways, or is the only
+    one; a synonym is of no label, is no word, or is a label or another's.
 
     Notes
     -----
-    RECCON [1]_ asks for the cause in one given earlier utterance at a time; here it is asked for once, of all that is
-    shown.
+    RECCON [1]_ asks for a cause's words in one given utterance at a time; here they are asked for once, of all that is
+    shown. Its causal entailment asks of each utterance of the history, the target among them, whether it is a cause:
+    ``pairs``.
 
     References
     ----------
@@ -115,6 +129,11 @@ def read_conversations(
         if ours not in named:
             raise StimulusError(f"stimuli.conversations.{ours} must name a column of {path}")
     conversations = _conversations(path, named, missing)
+    if "evidence" in named:
+        conversations = [
+            [each if each.evidence is not None else replace(each, emotion="") for each in said]
+            for said in conversations
+        ]
     if first_speaker:
         conversations = [
             [each if each.speaker == said[0].speaker else replace(each, emotion="") for each in said]
@@ -134,6 +153,20 @@ def read_conversations(
             if not target.is_asked or (place and shown == "speaker"):
                 continue
             window = said[0 if history is None else max(0, place - history) : place + 1]
+            if unsaid := sorted({*(target.evidence or ())} - {each.turn for each in said[: place + 1]}):
+                faults.add(
+                    target.place,
+                    f"the evidence {unsaid[0]} is no turn of this conversation up to this one ({target.turn}); give "
+                    "turns of this or earlier utterances",
+                )
+            if pairs:
+                for candidate in window:
+                    narrative = _narrative(target, _pair(target, candidate, window, shown_as), candidate)
+                    narratives.append(narrative)
+                    identities[narrative.narrative_id] = whose.get(target.speaker, "")
+                    is_cause = candidate.turn in (target.evidence or ())
+                    causes[narrative.narrative_id] = (candidate.text,) if is_cause else ()
+                continue
             narrative = _narrative(target, _lines(target, window, shown_as))
             if shown != "lines":
                 messages = _messages(target, window if shown == "turns" else said)
@@ -225,7 +258,22 @@ def _utterance(place: str, cells: Mapping[str, str]) -> _Utterance:
         emotion=line["emotion"],
         identity=line.get("identity", ""),
         causes=tuple(dict.fromkeys(causes)),
+        evidence=_evidence(line.get("evidence", "")),
     )
+
+
+def _evidence(cell: str) -> tuple[int, ...] | None:
+    """Return the turns of a cell; None if it is empty."""
+    if not cell or cell.casefold() == NO_EVIDENCE:
+        return () if cell else None
+    turns = [turn.strip() for turn in cell.split(BETWEEN_CAUSES)]
+    for turn in turns:
+        if not re.fullmatch(r"[0-9]{1,9}", turn):
+            raise StimulusError(
+                f"the evidence {turn!r} is not a turn; write the turns of the utterances that caused the emotion, with "
+                f"{BETWEEN_CAUSES} between them, or {NO_EVIDENCE} if none did"
+            )
+    return tuple(dict.fromkeys(map(int, turns)))
 
 
 def _labels(targets: Sequence[_Utterance], path: Path) -> tuple[str, ...]:
@@ -295,6 +343,12 @@ def _lines(target: _Utterance, shown: Sequence[_Utterance], shown_as: Mapping[st
     return "\n".join([*lines, "", _ASKED.format(shown_as[target.speaker])])
 
 
+def _pair(target: _Utterance, candidate: _Utterance, shown: Sequence[_Utterance], shown_as: Mapping[str, str]) -> str:
+    lines = [f"{number}. {shown_as[each.speaker]}: {each.text}" for number, each in enumerate(shown, start=1)]
+    asked = _ASKED.format(shown_as[target.speaker])
+    return "\n".join([*lines, "", f"{asked} {_CANDIDATE.format(shown.index(candidate) + 1)}"])
+
+
 def _messages(target: _Utterance, said: Sequence[_Utterance]) -> tuple[str, ...]:
     """Return what the target's speaker says, and what is answered, in turn: from their first line on."""
     sides = [(own, "\n".join(each.text for each in each_of)) for own, each_of in
@@ -302,9 +356,10 @@ def _messages(target: _Utterance, said: Sequence[_Utterance]) -> tuple[str, ...]
     return tuple(text for _, text in (sides if sides[0][0] else sides[1:]))
 
 
-def _narrative(target: _Utterance, text: str) -> Narrative:
+def _narrative(target: _Utterance, text: str, candidate: _Utterance | None = None) -> Narrative:
     words = emotion_words().get(target.emotion, EmotionWords("", ""))
-    return Narrative(f"{target.conversation_id}:{target.turn}", target.emotion, words, text, text, text)
+    of = "" if candidate is None else f".{candidate.turn}"
+    return Narrative(f"{target.conversation_id}:{target.turn}{of}", target.emotion, words, text, text, text)
 
 
 def _check_causes(target: _Utterance, shown: Sequence[_Utterance], said: Sequence[_Utterance]) -> None:

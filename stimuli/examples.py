@@ -3,7 +3,7 @@
 Which examples a narrative gets depends on the narrative alone. So the prompts with an in-group and those with an
 out-group experiencer show the same ones, for every perceiver, and δ compares like with like. arXiv:2310.05140 shows
 none, one or five examples, random ones or the most similar by the cosine of sentence embeddings, from the training pool
-only; the order in which they stand and the random stream are ours.
+only, the most similar first. That the most similar may come last, and the random stream, are ours.
 """
 
 from __future__ import annotations
@@ -165,11 +165,14 @@ def choose_random(pool: ExamplePool, narratives: Narratives, *, n: int, seed: in
     return chosen
 
 
-def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list[tuple[int, ...]]:
+def choose_similar(
+    similarity: npt.NDArray[np.floating[Any]], *, n: int, nearest_first: bool = False
+) -> list[tuple[int, ...]]:
     """Choose for each narrative the n examples that are most similar to it.
 
     ``similarity`` has shape (n_narratives, n_examples), of any scale. The least similar comes first, so that the most
-    similar example stands next to the question. Among equals the earlier column counts as more similar.
+    similar example stands next to the question, unless ``nearest_first``. Among equals the earlier column counts as
+    more similar.
 
     Examples
     --------
@@ -188,7 +191,7 @@ def choose_similar(similarity: npt.NDArray[np.floating[Any]], *, n: int) -> list
         least = np.partition(row, n_examples - n)[n_examples - n]
         (near,) = np.nonzero(row >= least)  # more than n where there are ties
         best = near[np.argsort(-row[near], kind="stable")][:n]
-        chosen.append(tuple(best[::-1].tolist()))
+        chosen.append(tuple((best if nearest_first else best[::-1]).tolist()))
     return chosen
 
 

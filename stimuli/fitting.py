@@ -40,11 +40,49 @@ def contradictions(dimension: Dimension, narratives: Narratives) -> Iterator[Map
         yield {group: both for group, what in dimension.contradicts.items() if (both := what & told)}
 
 
+def own_stories(dimension: Dimension, narratives: Narratives) -> Mask:
+    """Say which pairs are asked about where each narrative is one experiencer's story, shape (P, E, N).
+
+    Every perceiver is asked, of the experiencers of the narrative's group or term. Within an emotion each experiencer
+    has as many stories as the one who has fewest: the first of the file. The k-th stories of all experiencers are a
+    set, in which every pair was asked about, as statistics need it (:mod:`audit.statistics.cells`).
+
+    StimulusError if no emotion has a story of every group.
+    """
+    told = narratives.by_emotion
+    named = [{each.term.casefold(), each.group.casefold()} - {""} for each in dimension.experiencers]
+    own = np.array([[each.identity.casefold() in names for each in told] for names in named], dtype=bool)
+    own[[each.is_baseline for each in dimension.experiencers]] = False
+    has_stories = {each.group for each, those in zip(dimension.experiencers, own, strict=True) if those.any()}
+    every = dict.fromkeys(each.group for each in dimension.experiencers if not each.is_baseline)
+    if without := [group for group in every if group not in has_stories]:
+        remedy = "set stimuli.placebo=0" if dimension.placebo else "add some, or leave the group or the dimension out"
+        raise StimulusError(
+            f"stimuli.columns.identity: no narrative is a story of {without[0]!r} ({dimension.name}); {remedy}"
+        )
+    used = own.any(axis=1)
+    asked = np.zeros_like(own)
+    for emotion in narratives.emotions:
+        here = np.array([each.emotion == emotion for each in told], dtype=bool)
+        stories = own & here
+        n_sets = int(stories[used].sum(axis=1).min())
+        asked |= stories & (stories.cumsum(axis=1) <= n_sets)
+    if not asked.any():
+        raise StimulusError(
+            f"stimuli.columns.identity: no emotion has a story of every group of {dimension.name!r}, so groups could "
+            "not be compared within an emotion; add stories, or leave groups out"
+        )
+    return np.broadcast_to(asked, (len(dimension.perceivers), *asked.shape)).copy()
+
+
 def asked_pairs(dimension: Dimension, narratives: Narratives, *, balanced: bool, seed: int) -> Mask | None:
     """Say which pairs each narrative is asked about, shape (P, E, N), an emotion's together; None: all in all.
 
-    ``balanced`` draws pairs, where a dimension's can be drawn, in the narratives that contradict no group.
+    ``balanced`` draws pairs, where a dimension's can be drawn, in the narratives that contradict no group. Narratives
+    of one experiencer each are asked about as :func:`own_stories` says.
     """
+    if any(each.identity for each in narratives.narratives):
+        return own_stories(dimension, narratives)
     fits = np.array([not each for each in contradictions(dimension, narratives)], dtype=bool)
     drawn = balanced and can_be_drawn(dimension)
     if fits.all():
@@ -77,6 +115,12 @@ def fit_remarks(grid: object, *, seed: int) -> list[str]:
         )
     for each in grid.dimensions:
         if each.name not in grid.left_out:
+            continue
+        if any(own.identity for own in narratives.narratives):
+            lines.append(
+                f"{each.name}: {len(grid.left_out[each.name])} of {len(narratives.narratives)} narratives are left "
+                "out, because they are of no group of it, or another group has fewer stories of the emotion"
+            )
             continue
         why = Counter(what for found in contradictions(each, narratives) for what in frozenset().union(*found.values()))
         reasons = ", ".join(f"{what} ({n})" for what, n in why.most_common())

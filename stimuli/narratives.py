@@ -87,6 +87,7 @@ class Narrative:
     later: tuple[str, ...] = ()  # what the person says after it, message by message
     # What was answered before each of `later`, to be shown as the model's; empty if the model answers itself.
     answered: tuple[str, ...] = ()
+    identity: str = ""  # whose story it is, a group or a term: it is asked about with this experiencer alone
 
     def wording(self, name: str, *, experiencer: str = "the person") -> str:
         """Return the text in one of :data:`WORDINGS`, with these words in the experiencer's place, if it has one."""
@@ -156,14 +157,15 @@ def load_narratives(
     ``source`` is ``geneva`` or ``geneva20`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv``
     (a user's file). ``columns`` has the file's column for each of ``narrative_id emotion neutral first_person
     third_person emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier.
-    ``turns`` has the columns of what the person says later, in order. ``emotion_noun`` and ``emotion_adjective`` are
+    ``turns`` has the columns of what the person says later, in order, and ``identity`` the one of whose story it is.
+    ``emotion_noun`` and ``emotion_adjective`` are
     also taken from columns of these names, and from one row of an emotion for its others; see
     :func:`stimuli.emotion_names.words_of_emotion` for what is taken where there are none.
 
     ``situations_per_emotion`` are drawn without replacement, each emotion from its own random stream, so that leaving
-    out an emotion changes no other's draw. ``intensity`` is of ``geneva20``: ``mild``, ``middle`` or ``strong``, or
-    ``rotate``: each situation in one of them, every third of an emotion's situations in the same. Never in several,
-    since versions of one event are no independent narratives.
+    out an emotion changes no other's draw; where stories have an ``identity``, so many of each. ``intensity`` is of
+    ``geneva20``: ``mild``, ``middle`` or ``strong``, or ``rotate``: each situation in one of them, every third of an
+    emotion's situations in the same. Never in several, since versions of one event are no independent narratives.
 
     ``shown`` is the wording of a user's file that prompts show, whose texts are checked: told by the experiencer or, in
     the third person, with a place for them; see :mod:`stimuli.person`. Packaged texts are so by their tests, and those
@@ -287,7 +289,8 @@ def hash_of(narratives: Iterable[Narrative]) -> str:
     for n in narratives:
         texts = (n.neutral, n.first_person, n.third_person)
         later = (n.later, n.answered) if n.later else ()
-        parts = (n.narrative_id, n.emotion, n.words.noun, n.words.adjective, *texts, *later)
+        bound = (n.identity,) if n.identity else ()
+        parts = (n.narrative_id, n.emotion, n.words.noun, n.words.adjective, *texts, *later, *bound)
         digest.update(json.dumps(parts).encode() + b"\n")
     return digest.hexdigest()
 
@@ -297,7 +300,8 @@ def _sample(rows: Sequence[Narrative], per_emotion: int, seed: int) -> list[Narr
         raise StimulusError(f"stimuli.situations_per_emotion={per_emotion} must be at least 1")
     places: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
-        places.setdefault(row.emotion, []).append(place)
+        of = f"{row.emotion} of {row.identity}" if row.identity else row.emotion
+        places.setdefault(of, []).append(place)
     kept: list[int] = []
     for emotion, available in places.items():
         if per_emotion > len(available):
@@ -513,6 +517,7 @@ def _narrative(cells: Mapping[str, str], words: EmotionWords) -> Narrative:
         situation=cells.get("situation", ""),
         intensity=cells.get("intensity", ""),
         later=tuple(cells[name] for name in LATER_TURNS if name in cells),
+        identity=cells.get("identity", ""),
     )
 
 

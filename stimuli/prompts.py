@@ -603,6 +603,15 @@ class PromptGrid(Sequence[PromptCell]):
         return tuple(name for name, mask in self.drawn.items() if is_drawn(mask))
 
     @property
+    def own_stories(self) -> bool:
+        """Whether each narrative is the story of one experiencer; see :func:`stimuli.fitting.own_stories`."""
+        return any(each.identity for each in self.narratives.narratives)
+
+    def n_sets(self, dimension: str) -> int:
+        """How many sets of own stories, one of each experiencer, a gap of the dimension is the mean of."""
+        return int(self.drawn[dimension].any(axis=0).sum(axis=1).max())
+
+    @property
     def left_out(self) -> dict[str, tuple[str, ...]]:
         """By dimension, the narratives that it does not ask about; see :mod:`stimuli.fitting`."""
         found = {name: np.flatnonzero(~mask.any(axis=(0, 1))) for name, mask in self.drawn.items()}

@@ -38,6 +38,7 @@ STAGE: Final = "stage_"  # before a stage's name, the placeholder of what it wro
 KNOWLEDGE: Final = "knowledge_"
 """Before a relation's name, the placeholder of what is known of the narrative: ``{knowledge_xIntent}``."""
 EXAMPLE_PARTS: Final = ("text", "answer", "emotion")  # what an example has; `{example_text}` in its templates
+EXAMPLES: Final = "examples"  # the placeholder of all examples in a system message, where they are no turns then
 MAX_EXAMPLES: Final = 32
 
 _NAME: Final = r"[A-Za-z][A-Za-z0-9_]*"
@@ -67,7 +68,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Examples that are shown as turns before the first call, few-shot."""
+    """Examples that are shown as turns before the first call, or in the last call's system message: few-shot."""
 
     n: int  # how many
     # random, or the most similar ones; either way chosen for the narrative, whoever is asked about it
@@ -79,6 +80,7 @@ class Examples:
         """Yield role and text of each turn; ``values`` has the examples' parts by :func:`example_name`."""
         for place in range(self.n):
             own = {f"example_{part}": values[example_name(part, place)] for part in EXAMPLE_PARTS}
+            own["example_number"] = str(place + 1)
             yield "user", self.user.format(**values, **own)
             yield "assistant", self.assistant.format(**values, **own)
 
@@ -129,7 +131,8 @@ class Strategy:
                 raise StimulusError(f"{where}: stages.{stage.name}.prompt is empty; write what the model is asked")
             self._check(stage.prompt, f"{where}: stages.{stage.name}.prompt", names, names[:place])
         for key in ("stage_system", "system"):
-            found = placeholders(getattr(self, key), _ASKED, place=f"{where}: {key}")
+            known = _ASKED | {EXAMPLES} if key == "system" and self.examples is not None else _ASKED
+            found = placeholders(getattr(self, key), known, place=f"{where}: {key}")
             if not found & {"persona", "system"}:
                 raise StimulusError(
                     f"{where}: {key} lacks {{persona}} or {{system}}, so the model would not know who it is"
@@ -210,7 +213,7 @@ class Strategy:
     @property
     def needs(self) -> frozenset[str]:
         """Which of the values' placeholders the templates use, ``system`` and ``question`` among them."""
-        known = self._known | {STAGE + stage.name for stage in self.stages}
+        known = self._known | {STAGE + stage.name for stage in self.stages} | {EXAMPLES}
         return _ASKED.union(LATER_TURNS) & placeholders("".join(self._templates), known, place=self.name)
 
     def tells_emotion(self, grid: PromptGrid) -> bool:
@@ -235,6 +238,12 @@ class Strategy:
         n_earlier = len(self.stages) if stage is None else stage
         return range({"all": 0, "last": max(n_earlier - 1, 0), "none": n_earlier}[self.history], n_earlier)
 
+    def example_turns(self, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Return role and text of the turns that show examples; none where the system message shows them."""
+        if self.examples is None or f"{{{EXAMPLES}}}" in self.system:
+            return ()
+        return tuple(self.examples.turns(values))
+
     def said(self, values: Mapping[str, str]) -> list[str]:
         """Return what the person of a talk writes, message by message, without the words around the narrative."""
         later = (*(stage.prompt for stage in self.stages[1:]), self.question)
@@ -247,11 +256,11 @@ class Strategy:
         for earlier, output in zip(self.stages, outputs, strict=False):
             users.append(earlier.prompt.format(**filled))
             filled[STAGE + earlier.name] = output
-        shown = tuple(self.examples.turns(values)) if self.examples is not None else ()
         said = tuple(turn for k in self.seen(stage) for turn in (("user", users[k]), ("assistant", outputs[k])))
-        system = (self.system if stage is None else self.stage_system).format(**values)
+        examples = "\n".join(text for _, text in self.examples.turns(values)) if self.examples is not None else ""
+        system = (self.system if stage is None else self.stage_system).format(**values, **{EXAMPLES: examples})
         user = (self.question if stage is None else self.stages[stage].prompt).format(**filled)
-        turns = shown + earlier_turns(values) + said
+        turns = self.example_turns(values) + earlier_turns(values) + said
         return Prompt(system=system if values["persona"] else system.strip(), user=user, turns=turns)
 
 
@@ -260,7 +269,7 @@ def _check_examples(examples: Examples, where: str) -> None:
         raise StimulusError(
             f"{where}: examples.n={examples.n}: must be 1 to {MAX_EXAMPLES}; use examples=null for none"
         )
-    known = SCALE_FIELDS | {f"example_{part}" for part in EXAMPLE_PARTS}
+    known = SCALE_FIELDS | {f"example_{part}" for part in (*EXAMPLE_PARTS, "number")}
     for key, part in (("user", "text"), ("assistant", "answer")):
         place = f"{where}: examples.{key}"
         if f"example_{part}" not in placeholders(getattr(examples, key), known, place=place):

@@ -31,6 +31,9 @@ SUFFIXES: Final = frozenset({*DELIMITED, *SPREADSHEETS, *LINES, *PARQUET, *SPSS}
 """What the names of tables end with; another file is taken for delimited text where any may be given."""
 WRITTEN_AS: Final = ".csv, .tsv or .txt, a spreadsheet (.xlsx), .parquet, .jsonl, or SPSS's .sav"  # the same in words
 _OF_DIALOGUES: Final = ["conv_id", "utterance_idx", "context", "prompt", "speaker_idx", "utterance", "selfeval", "tags"]
+_OF_RECCON: Final = ("turn", "speaker", "utterance", "emotion")
+_EVIDENCE: Final = "expanded emotion cause evidence"
+_SPAN: Final = "expanded emotion cause span"
 _MOST_CELLS: Final = 100_000_000  # cells of a packed table: a few bytes can stand for any number of them
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[str]]]
@@ -100,15 +103,51 @@ def empathetic_dialogues(text: str) -> Rows | None:
     """Return the rows of a file of EmpatheticDialogues, header first; None if the text is none.
 
     Its cells are split at every comma and never quoted, and a comma in them is ``_comma_``. Rows of two of its three
-    files have a ninth cell with candidate replies, which is left out.
+    files have a ninth cell with candidate replies, which is left out. MalformedRowError if a row has another number of
+    cells, unless it has quoted ones: then the file is plain CSV.
     """
     first = text.lstrip("\n").partition("\n")[0]
     if first.rstrip("\r").split(",") != _OF_DIALOGUES:
         return None
     lines = [(number, line.rstrip("\r").split(",")) for number, line in enumerate(text.split("\n"), start=1) if line]
-    if any(len(row) not in (8, 9) for _, row in lines):
-        return None
+    for number, row in lines:
+        if len(row) in (8, 9):
+            continue
+        if any(cell.startswith('"') for cell in row):  # written again by another program, as CSV usually is
+            return None
+        raise MalformedRowError(
+            f"it has {len(row)} cells, and a row of EmpatheticDialogues 8 or 9; write each comma of a text as _comma_, "
+            "or take the file as released",
+            number,
+        )
     return ((number, [cell.replace("_comma_", ",") for cell in row[:8]]) for number, row in lines)
+
+
+def reccon(text: str) -> Rows | None:
+    """Return the rows of a file of RECCON's annotations, header first; None if the text is none.
+
+    Each conversation is a list that holds the list of its turns. Evidence is turns, and ``b`` a cause that nobody said,
+    which is left out with its span; so are turns after the target, which RECCON's entailment never asks about. What
+    stays has ``||`` between several; evidence is ``none`` where nothing stays, and empty where nothing was marked.
+    A row's number is its place in the file.
+    """
+    try:
+        said = json.loads(text)
+        header = ["conversation_id", *_OF_RECCON, _EVIDENCE, _SPAN]
+        rows: list[list[str]] = [header]
+        for conversation, (turns, *_) in said.items():
+            for turn in turns:
+                marked, spans = turn.get(_EVIDENCE), turn.get(_SPAN, [])
+                kept = [each for each in marked or [] if isinstance(each, int) and each <= turn["turn"]]
+                if marked is not None and len(spans) == len(marked):
+                    spans = [span for span, each in zip(spans, marked, strict=True) if each in kept]
+                spans = [span for span in spans if span != "b"]
+                told = [conversation, *(str(turn[name]) for name in _OF_RECCON)]
+                evidence = "" if marked is None else "||".join(map(str, kept)) or "none"
+                rows.append([*told, evidence, "||".join(spans)])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return enumerate(rows) if len(rows) > 1 else None
 
 
 def json_lines(text: str) -> tuple[list[str], Rows]:

@@ -33,6 +33,7 @@ from stimuli.table_files import (
     json_lines,
     parquet_columns,
     plain_name,
+    reccon,
     spss_columns,
 )
 from stimuli.yaml_files import decoded, may_be_file
@@ -86,6 +87,8 @@ def open_table(
     if suffix in LINES:
         header, packed = json_lines(text)
         return TableFile(header, packed, sha256, "line")
+    if suffix == ".json" and (annotated := reccon(text)) is not None:
+        return TableFile([*next(annotated)[1]], annotated, sha256, "utterance")
     if (dialogues := empathetic_dialogues(text)) is not None:
         return TableFile([*next(dialogues)[1]], dialogues, sha256, "line", delimiter=",")
     said = _SEP_LINE.match(text)

@@ -120,12 +120,40 @@ def test_causes_are_held_against_the_marked_words(audit, make_model, corpus, tmp
     assert "How well causes are found" in page
 
 
+def test_each_possible_cause_is_asked_about_as_in_reccon(audit, make_model, corpus, tmp_path):
+    said = pd.read_csv(corpus).assign(why=["", "1||2"] * 3 + ["", "none"] * 3)
+    said.to_csv(corpus, index=False)
+    more = ("task=entailment", "stimuli.conversations.evidence=why")
+    assert audit("run", *overrides(make_model(says="Yes"), corpus, "run", *more)) == 0
+    tables = tables_of(tmp_path / "run")
+    row = tables["recognition_entailment"].set_index(["by", "level"]).loc[("all", "all")]
+    # 6 targets with 2 possible causes each, 16 pairs of identities; both are causes in 3 conversations
+    assert row[["n", "n_causes", "n_said", "n_unreadable", "n_conversations"]].tolist() == [192, 96, 192, 0, 6]
+    assert row[["precision", "recall", "f1", "f1_negative", "macro_f1"]].tolist() == pytest.approx(
+        [1 / 2, 1, 2 / 3, 0, 1 / 3]
+    )
+    measures = tables["measures"].set_index("measure")["mean"]
+    assert measures[["cause_confirmed", "cause_denied", "entailment_unreadable"]].tolist() == [1, 0, 0]
+    gaps = tables["gap"].set_index(["outcome", "estimator", "scope"])
+    assert gaps.loc[("entailment_right", "contrast", "narratives"), "delta"] == 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "How well causes are recognised" in page
+    with RunFolder(tmp_path / "run") as folder:
+        prompt = folder.read_manifest().example_prompt
+    assert "The possible cause is line 1." in prompt.user
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (
             ["task=emotion", "stimuli.source=geneva", "stimuli.path=null"],
             "give stimuli=conversations stimuli.path=FILE",
+        ),
+        (["task=entailment"], "needs a column with the turns of the causes: stimuli.conversations.evidence=COLUMN"),
+        (
+            ["task=entailment", "stimuli.conversations.evidence=why", "stimuli.conversations.shown=speaker"],
+            "shown=speaker: task=entailment asks about a conversation, in which the model takes no part",
         ),
         (["task=cause"], "needs a column of causes: stimuli.conversations.cause=COLUMN"),
         (

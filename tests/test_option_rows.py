@@ -56,7 +56,12 @@ def test_no_option_of_the_schema_is_left_out_but_those_that_only_another_option_
         ("thinking.max_tokens", "whole number, at least 1", "256 (budget), 1024 (on)", ()),
         ("thinking.mode", "one of the choices", "off", ("off", "on", "budget")),
         ("strategy.stages.NAME.max_tokens", "whole number, at least 1", "200", ()),
-        ("task.kind", "one of the choices", "intensity", ("intensity", "reply", "emotion", "cause", "inventory")),
+        (
+            "task.kind",
+            "one of the choices",
+            "intensity",
+            ("intensity", "reply", "emotion", "cause", "entailment", "inventory"),
+        ),
         ("measures.epitome.explorations", "text or names with values, or null", "null", ()),
         ("prompt.scale.high", "whole number", "100", ()),
         ("elicitation.prefill", "text", "auto", ()),

@@ -17,6 +17,7 @@ from test_planted_strategy import Scripted
 from audit import open_run
 from audit.engines.base import Generated
 from audit.people.items import sample_items
+from audit.runs.store import RunFolder
 
 pytestmark = pytest.mark.long
 
@@ -242,6 +243,10 @@ def test_the_run_stays_as_it_was_and_verifies(validated, command, capsys):
         ({}, ("measure=judge",), "measure=judge: the run has no such measure"),
         ({}, (), "measure= must say which measure people scored; there are: "),
         ({"prompt_index": "9999"}, ("measure=scores_judge",), "prompt_index '9999' is of no reply of this run"),
+        (
+            {"reply_sha256": sha256(b"another reply").hexdigest()}, ("measure=scores_judge",),
+            "reply_sha256 is not of this run's reply to prompt_index 0: people scored another text",
+        ),
         ({"score": "high"}, ("measure=scores_judge",), "score 'high' is not a number"),
         ({"score": "7"}, ("measure=sentiment",), "score 7 is beyond -1 to 1, the scale of sentiment: people"),
         ({"rater": "r"}, ("measure=scores_judge",), "a second score of prompt_index 0 by r (the first: "),
@@ -257,6 +262,17 @@ def test_what_cannot_be_used_is_said_in_one_line(change, more, said, planted, co
     error = capsys.readouterr().err.strip()
     assert said in error
     assert "\n" not in error
+
+
+def test_labels_with_the_hashes_of_the_run_s_own_replies_are_taken(planted, command):
+    with RunFolder(command.folder / "run") as folder:
+        replies = folder.read("replies", n_prompts=folder.read_manifest().n_prompts).set_index("prompt_index")
+    labels = pd.read_csv(command.folder / "labels.csv")
+    texts = replies.loc[labels["prompt_index"], "text"]
+    labels.assign(reply_sha256=[sha256(text.encode()).hexdigest() for text in texts]).to_csv(
+        command.folder / "hashed.csv", index=False
+    )
+    assert command("judge", "validate", "run", "labels=hashed.csv", "measure=scores_judge") == 0
 
 
 def test_replies_that_were_read_from_a_file_are_refused(command, capsys):

@@ -159,7 +159,7 @@ def _conversation(
         for stage in strategy.stages
     ]
     last = strategy.prompt_of(None, values, texts)
-    turns = [text for _, text in strategy.examples.turns(values)] if strategy.examples is not None else []
+    turns = [text for _, text in strategy.example_turns(values)]
     calls = [
         CallShown(f"example {place}", user, answer, note="shown beforehand", example=True)
         for place, (user, answer) in enumerate(zip(turns[::2], turns[1::2], strict=True), start=1)

@@ -108,7 +108,8 @@ class Plan:
             n = self.n_with_perceivers
             saved = "" if n is None else f" (with them: {plural(n, 'prompt')})"
             crossed = f"{plural(grid.n_pairs, 'experiencer')} without perceivers{saved}"
-        drawn = f", each asked about {each:,.3g} of them (stimuli.pairs=balanced)" if grid.sampled else ""
+        why = f"stimuli.{'columns.identity' if grid.own_stories else 'pairs=balanced'}"
+        drawn = f", each asked about {each:,.3g} of them ({why})" if grid.sampled else ""
         return (
             f"{asked_model_name(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: "
             f"{n_narratives} of "
@@ -146,7 +147,9 @@ class Plan:
         if self.strategy.name != NO_STRATEGY:
             settings["strategy"] = {"name": self.strategy.name, "sha256": self.strategy.sha256}
             if self.pool is not None:
-                chosen_by = {key: led["examples"][key] for key in ("embedder", "revision")}
+                chosen_by = {
+                    key: own for key, own in led["examples"].items() if key in ("embedder", "revision", "order")
+                }
                 similar = config.strategy.examples is not None and config.strategy.examples.choice == "similar"
                 settings["strategy"]["examples"] = {"pool": self.pool.sha256, **(chosen_by if similar else {})}
             if self.knowledge is not None:
@@ -180,6 +183,7 @@ def make_plan(config: AuditConfig) -> Plan:
     """Build the prompts of a configuration and check that its parts fit together."""
     strategy = config.strategy.strategy(answer=config.task.stage if config.task.may_be_led else None)
     conversations = _read_corpus(config, strategy)
+    _check_own_stories(config)
     config, why_so_many = _sized(config, conversations)
     grid = build_grid(config, conversations)
     check_strategy(strategy, grid)
@@ -216,6 +220,23 @@ def make_plan(config: AuditConfig) -> Plan:
     _check_thinking(plan)
     _check_planted(plan)
     return plan
+
+
+def _check_own_stories(config: AuditConfig) -> None:
+    """Refuse what stories of one experiencer each cannot show, or are not analysed for."""
+    if config.stimuli.columns.identity is None:
+        return
+    for option, is_asked, remedy in (
+        ("stimuli.perceiver=none", config.stimuli.perceiver == "none", "without perceivers only stories would differ"),
+        (f"wordings={config.wordings}", config.wordings > 1, "such stories are analysed in one wording only"),
+        (
+            "stimuli.situations_per_emotion=enough",
+            config.stimuli.situations_per_emotion == ENOUGH,
+            "give a number of narratives, or all",
+        ),
+    ):
+        if is_asked:
+            raise ConfigError(f"stimuli.columns.identity and {option} cannot go together: {remedy}")
 
 
 def _sized(config: AuditConfig, conversations: Conversations | None) -> tuple[AuditConfig, str]:
@@ -335,12 +356,21 @@ def _read_corpus(config: AuditConfig, strategy: Strategy) -> Conversations | Non
     if stimuli.path is None or stimuli.conversations is None:
         raise ConfigError("stimuli=conversations needs stimuli.path: a CSV file with one utterance per row")
     own = stimuli.conversations
-    if own.shown == "turns" and not config.task.may_be_led:
+    pairs = config.task.causes == "utterances"
+    if (own.shown == "turns" and not config.task.may_be_led) or (own.shown != "lines" and pairs):
         raise ConfigError(
-            f"stimuli.conversations.shown=turns: task={config.task.kind} asks about a conversation, in which the model "
-            "takes no part; use stimuli.conversations.shown=lines, or task=reply"
+            f"stimuli.conversations.shown={own.shown}: task={config.task.kind} asks about a conversation, in which the "
+            "model takes no part; use stimuli.conversations.shown=lines, or task=reply"
         )
     columns = own.model_dump(exclude={"history", "keep_names", "synonyms", "shown", "first_speaker"})
+    if pairs:
+        if own.evidence is None:
+            raise ConfigError(
+                "task=entailment needs a column with the turns of the causes: stimuli.conversations.evidence=COLUMN"
+            )
+        columns["cause"] = None
+    elif not config.task.causes:
+        columns["evidence"] = None  # whose causes nobody marked has an emotion still
     return read_conversations(
         stimuli.path,
         columns,
@@ -351,6 +381,7 @@ def _read_corpus(config: AuditConfig, strategy: Strategy) -> Conversations | Non
         shown=own.shown,
         first_speaker=own.first_speaker,
         n_later=strategy.n_later,
+        pairs=pairs,
     )
 
 

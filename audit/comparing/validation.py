@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -133,14 +134,17 @@ def _chosen(outcomes: Sequence[Outcome], described: pd.DataFrame, measure: str |
 def read_labels(path: Path, *, question: str | None, outcome: Outcome, replies: pd.DataFrame) -> pd.DataFrame:
     """Read people's scores of replies: ``rater``, ``prompt_index`` and ``score``, one row a score.
 
-    A CSV or Excel file has the columns ``prompt_index``, ``score`` and, if several people scored, ``rater``. A file
+    A CSV or Excel file has the columns ``prompt_index``, ``score`` and, if several people scored, ``rater``. Its column
+    ``reply_sha256``, if there is one, has the SHA-256 of the reply that was scored, in UTF-8: labels of another run's
+    replies are refused, of which without it nothing tells but an index that the run does not have. A file
     with a column ``question``, such as the run's ``people/ratings.csv``, is of several questions: ``question`` chooses
     one. Rows without a score are left out. StimulusError for a score off the measure's scale, a prompt that the run
-    does not have, and two scores by one rater.
+    does not have, a reply that is another one, and two scores by one rater.
     """
     rows = read_cells(
         path, {"prompt_index": "prompt_index", "score": "score"}, of="labels", may_be_empty=("score",),
-        may_be_missing=("rater", "question"), numbers=("score",), remedy="prompt_index is that of replies.parquet",
+        may_be_missing=("rater", "question", "reply_sha256"), numbers=("score",),
+        remedy="prompt_index is that of replies.parquet",
     )  # fmt: skip
     asked = dict.fromkeys(cells["question"] for _, cells in rows)
     if question is None and len(asked) > 1:
@@ -148,7 +152,7 @@ def read_labels(path: Path, *, question: str | None, outcome: Outcome, replies: 
     if question is not None and question not in asked:
         raise ConfigError(f"question={question}: labels={path} has no such question; {suggest(question, asked)}")
     rows = [(place, cells) for place, cells in rows if cells["score"] and question in (None, cells["question"])]
-    known = set(replies["prompt_index"].astype(int))
+    known = dict(zip(replies["prompt_index"].astype(int), replies["text"].fillna("").astype(str), strict=True))
     scores, wrong = read_numbers([cells["score"] for _, cells in rows])
     low, high = outcome.scale or (-np.inf, np.inf)
     seen: dict[tuple[str, int], str] = {}
@@ -156,6 +160,12 @@ def read_labels(path: Path, *, question: str | None, outcome: Outcome, replies: 
         index = cells["prompt_index"]
         if not (index.isascii() and index.isdigit() and int(index) in known):
             raise StimulusError(f"{place}: prompt_index {brief(index)!r} is of no reply of this run")
+        told = cells["reply_sha256"].lower()
+        if told and told != hashlib.sha256(known[int(index)].encode("utf-8", "surrogatepass")).hexdigest():
+            raise StimulusError(
+                f"{place}: reply_sha256 is not of this run's reply to prompt_index {index}: people scored another "
+                "text; give the labels of this run"
+            )
         if number in wrong:
             raise StimulusError(f"{place}: score {brief(cells['score'])!r} is not a number; correct or empty it")
         if not low <= score <= high:

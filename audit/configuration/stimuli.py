@@ -15,7 +15,7 @@ from stimuli.pairs import PairsAsked
 class ColumnsConfig(GroupWithNewOptions):
     """Column names in a user's file of narratives; None if the file lacks the column."""
 
-    _of_servers = ("turns",)
+    _of_servers = ("turns", "identity")
 
     narrative_id: str | tuple[str, ...] | None = Field(
         description="stimuli=csv: the column with the narrative's identifier; [a,b] if several columns identify it "
@@ -44,12 +44,17 @@ class ColumnsConfig(GroupWithNewOptions):
         description="stimuli=csv: the columns with what the person writes after the narrative, message by message, for "
         "strategy=talk-file; null = none",
     )
+    identity: str | None = Field(
+        default=None,
+        description="stimuli=csv: the column with the group, or the term, whose story it is: it is asked about with "
+        "this experiencer only, situations_per_emotion is of each, and D has no verdict; null = all experiencers",
+    )
 
 
 class ConversationsConfig(GroupWithNewOptions):
     """Column names in a user's corpus (None if absent), how much history is shown, and synonyms of its labels."""
 
-    _of_servers = ("shown", "first_speaker")
+    _of_servers = ("shown", "first_speaker", "evidence")
 
     conversation_id: str | tuple[str, ...] = Field(
         description="the column with the conversation's identifier; [a,b] if several columns identify it together"
@@ -69,6 +74,11 @@ class ConversationsConfig(GroupWithNewOptions):
     cause: str | None = Field(
         description="the column with the words that caused the emotion; separate several with ||, leave the cell "
         "empty for none; null = no column"
+    )
+    evidence: str | None = Field(
+        default=None,
+        description="the column with the turns of the utterances that caused the emotion; || between several, none "
+        "if no utterance did, empty if nobody marked any; null = no column",
     )
     history: int | None = Field(ge=0, description="maximum number of earlier utterances to show; null = all")
     keep_names: bool = Field(description="true = speakers keep their names; false = Person A, Person B")

@@ -40,12 +40,17 @@ class ExampleColumnsConfig(OptionGroup):
     )
 
 
-class ExamplesConfig(OptionGroup):
+class ExamplesConfig(GroupWithNewOptions):
     """Examples that are shown before the first call; if ``pool`` is None, the packaged ones."""
+
+    _of_servers = ("order",)
 
     n: int = Field(description="number of examples")
     choice: Literal["random", "similar"] = Field(
         description="how to choose examples: similar = those most similar to the narrative; random = at random"
+    )
+    order: Literal["nearest_last", "nearest_first"] = Field(
+        default="nearest_last", description="for choice=similar: whether the most similar example stands last or first"
     )
     user: str = Field(description="the text that shows an example; {example_text} is its situation")
     assistant: str = Field(description="the text that shows an example's answer; {example_answer} is the answer")
@@ -57,6 +62,12 @@ class ExamplesConfig(OptionGroup):
         description="the model that measures how similar texts are: embedded:minilm, a folder, or a hub id",
     )
     revision: str | None = Field(default=None, description="for a hub id: branch, tag or commit")
+
+    @model_validator(mode="after")
+    def _order_is_of_similarity(self) -> Self:
+        if self.choice == "random" and self.order != "nearest_last":
+            raise ValueError(f"order={self.order} is for choice=similar; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _columns_are_of_a_pool(self) -> Self:
@@ -117,7 +128,9 @@ class StrategyConfig(GroupWithNewOptions):
         description="the system message of the stages; the prompt's own {system} asks for a number only",
     )
     system: str = Field(
-        default="{system}", description="the system message of the question; {system} stands for the prompt's own"
+        default="{system}",
+        description="the system message of the question; {system} stands for the prompt's own, {examples} for all "
+        "examples, which are no turns then",
     )
     question: str = Field(
         default="{question}",

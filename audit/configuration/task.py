@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,12 @@ from audit.configuration.packaged import differs
 from audit.errors import ConfigError
 from stimuli.prompts import DeployedVariant, PromptVariant
 from stimuli.strategies import Stage
+
+_CAUSES: Final[dict[str, Literal["", "words", "utterances"]]] = {
+    "emotion": "",
+    "cause": "words",
+    "entailment": "utterances",
+}
 
 
 class TaskConfig(OptionGroup):
@@ -31,6 +37,11 @@ class TaskConfig(OptionGroup):
     has_planted_answers: ClassVar[bool] = False
     """Whether the script of ``model=planted`` has an answer to it."""
     kind: str
+
+    @property
+    def causes(self) -> Literal["", "words", "utterances"]:
+        """What it asks of the causes that a corpus of conversations marks; empty for nothing."""
+        return ""
 
     @property
     def name(self) -> str:
@@ -135,9 +146,14 @@ class ReplyTask(WrittenTask):
 
 
 class RecognitionTask(WrittenTask):
-    """The perceiver names the emotion of an utterance, or the words that caused it."""
+    """The perceiver names the emotion of an utterance, or the words that caused it, or judges a possible cause."""
 
-    kind: Literal["emotion", "cause"]
+    kind: Literal["emotion", "cause", "entailment"]
+
+    @property
+    def causes(self) -> Literal["", "words", "utterances"]:
+        """Words in ``task=cause``, whole utterances in ``task=entailment``."""
+        return _CAUSES[self.kind]
 
 
 class InventoryTask(TaskConfig):

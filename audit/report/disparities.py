@@ -78,8 +78,9 @@ _REASONS_OF_MEASURES: Final = _REASONS | OF_MEASURES | {
     "not_corrected": "no difference remains after correction for the number of groups and measures",
 }  # fmt: skip
 """The same of measures of texts."""
-_BLOCKING: Final = ("few_narratives", "many_missing", "unrated_identity", "scale_end", "beyond_scale", "missing",
-                    "bounded", "invented_as_large", "intensity_not_followed", *SHOWN_APART, "margin_open")  # fmt: skip
+_BLOCKING: Final = ("own_stories", "few_narratives", "many_missing", "unrated_identity", "scale_end", "beyond_scale",
+                    "missing", "bounded", "invented_as_large", "intensity_not_followed", *SHOWN_APART,
+                    "margin_open")  # fmt: skip
 """Codes that leave a group undecided."""
 _STEPS: Final = {
     "unfinished": Step.of("finish"),

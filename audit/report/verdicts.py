@@ -24,6 +24,7 @@ REASONS: Final = {
     "manipulation": "the ratings do not match the story",
     "number_mass": "the model would mostly write something other than a number",
     "noise_floor": "asking again changes δ by as much",
+    "own_stories": "each group has stories of its own, and they may be why",
     "few_narratives": "too few narratives",
     "many_missing": "many ratings are missing",
     "incomplete_narratives": "many narratives are incomplete",

@@ -38,7 +38,7 @@ from audit.statistics.odd_pairs import odd_pairs
 from audit.statistics.outcome import INTENSITY, DimensionAnalysis, analyse_outcome
 from audit.statistics.published import PublishedGap
 from audit.statistics.ratings import FloatArray, compact_ratings, without_dimensions
-from audit.statistics.remarks import Remark, remarks_of
+from audit.statistics.remarks import OWN_STORIES, Remark, remarks_of
 from audit.statistics.sensitivity import sensitivity_rows
 from audit.statistics.status_counts import outcome_table
 from audit.statistics.unexplained_missing import rows_without_reasons, without_reasons
@@ -109,6 +109,8 @@ def analyse(
             for pair in odd_pairs(cube.without_baselines())
         ]
         remarks += _of_ratings(part, scales[cube.variant], seed, rows, frames, reasons_known=reasons_known)
+        if cube.own_stories:
+            remarks.append(Remark(cube.dimension, cube.variant, "own_stories", OWN_STORIES))
         remarks += _on_cues(cube, told.cues.get(cube.dimension, {}))
         if replicates and isinstance(part.estimates.published, PublishedGap):
             rows["null"] += null_rows(cube, part.estimates.published.shuffled)

@@ -120,6 +120,8 @@ class NarrativeCube:
     # whether every pair of terms counts alike, so that a group counts by its number of terms; else groups do
     terms_alike: bool = False
     by_design: bool = False  # whether each narrative was asked about a draw of pairs: others are not missing
+    # Whether each narrative is the story of one experiencer. A narrative of the cube is a set then: one story of each.
+    own_stories: bool = False
 
     @property
     def expected(self) -> BoolArray:
@@ -190,6 +192,13 @@ class NarrativeCube:
         ``baselines`` keeps those for whom ``in_group`` is missing; δ never uses them. With ``by_design``, pairs that a
         narrative was not asked about were left out by the run's design. Ratings that contradict themselves raise
         ValueError.
+
+        Notes
+        -----
+        Where by design each narrative is a story of one group of experiencers, its ratings cannot tell a perceiver's
+        own group from how that perceiver rates everybody. So the k-th stories of an emotion, one of each experiencer,
+        are one narrative of the cube. In such a set, what a story and its experiencer are rated by everybody is one
+        number, which δ is free of; a difference between experiencers is one between their stories, too.
         """
         compact = compact_ratings(ratings)
         wanted = ((compact["dimension"] == dimension) & (compact["variant"] == variant)).to_numpy()
@@ -199,6 +208,8 @@ class NarrativeCube:
         pairs = Pairs.of(part)
         _check_degrees(pairs, dimension)
         narrative_codes, narrative_ids = axis_codes(part["narrative_id"])
+        if own_stories := by_design and are_own_stories(part):
+            narrative_codes, narrative_ids = _sets_of_stories(part["emotion"], pairs, narrative_codes)
         shape = len(narrative_ids), len(pairs.perceivers), len(pairs.experiencers)
         place = narrative_codes * pairs.n_prompts.size + pairs.pair
         wording = part["wording"].to_numpy()
@@ -257,6 +268,7 @@ class NarrativeCube:
             experiencer_groups=pairs.experiencer_groups,
             of_wordings=of_wordings,
             by_design=by_design,
+            own_stories=own_stories,
             off=None if np.isnan(off).all() else fill_numbers(off),
         )
         return cube if baselines else cube.without_baselines()
@@ -320,6 +332,26 @@ class NarrativeCube:
             emotions=tuple(self.emotions[place] for place in places),
             of_wordings=None if self.of_wordings is None else self.of_wordings[places],
         )
+
+
+def are_own_stories(part: pd.DataFrame) -> bool:
+    """Whether in ratings of one dimension each narrative is of experiencers of one group, of several groups in all."""
+    perceivers, experiencers = ({*part[f"{side}_group"]} - {*BASELINES} for side in ("perceiver", "experiencer"))
+    whose = part[["narrative_id", "experiencer_group"]].drop_duplicates()
+    return bool(perceivers) and len(experiencers) > 1 and bool(whose["narrative_id"].is_unique)
+
+
+def _sets_of_stories(emotions: pd.Series, pairs: Pairs, narrative_codes: IntArray) -> tuple[IntArray, tuple[Any, ...]]:
+    """Return which set each rating is of, and the sets' names: an emotion and a number from 1."""
+    asked = pd.DataFrame({
+        "emotion": emotions.astype(str).to_numpy(), "experiencer": pairs.pair % len(pairs.experiencers),
+        "narrative": narrative_codes,
+    })  # fmt: skip
+    stories = asked.drop_duplicates(ignore_index=True)
+    number = stories.groupby(["emotion", "experiencer"], observed=True, sort=False).cumcount() + 1
+    named = stories.assign(of=stories["emotion"] + " " + number.astype(str))
+    codes, names = pd.factorize(asked.merge(named, how="left")["of"])
+    return codes.astype(np.int64), tuple(names)
 
 
 def degree_columns(n_shared: npt.ArrayLike) -> FloatArray:

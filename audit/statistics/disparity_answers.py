@@ -280,6 +280,8 @@ def _answer(
 
 def _held_back(plan: DisparityPlan, view: RatedView) -> Iterator[str]:
     """Yield the codes of what keeps every group of a view from being judged."""
+    if view.cube.own_stories:
+        yield "own_stories"
     n, n_lacking = int(np.count_nonzero(view.cube.expected)), int(np.count_nonzero(view.cube.lacking))
     if are_many_missing(n_lacking, n):
         yield "many_missing"

@@ -40,6 +40,12 @@ FEWEST_WRITTEN: Final = 10
 REFUSAL_GAP: Final = 1.0
 """A gap of refusals above this, in percentage points, matters if it is not due to chance."""
 
+OWN_STORIES: Final = (
+    "Each narrative is the story of one group, asked about with this experiencer only. δ compares perceivers of the "
+    "same story, in sets of one story of each group; where numbers count narratives, they count these sets. D compares "
+    "groups that have other stories, so there is no verdict on it."
+)
+
 Row = Mapping[Any, Any]
 
 
@@ -55,9 +61,9 @@ class Remark:
         ``nothing_rated``, ``no_perceivers``, ``unrated_identity``, ``not_estimable``, ``no_interval``,
         ``few_narratives``, ``not_converged``, ``no_own_gaps``, ``published_not_estimable``, ``many_missing``,
         ``incomplete_narratives``, ``scale_end``, ``beyond_scale``, ``refusal_gap``, ``number_mass``,
-        ``not_additive``, ``one_cue``, ``uneven_cues``, ``written_differs`` or ``texts_differ``; of the whole run
-        ``unfinished``, ``knowledge_empty``, ``missing_unexplained``, ``narratives_repeated``, ``responses_cut``,
-        ``released_answers`` or ``intensity_differs``.
+        ``not_additive``, ``one_cue``, ``uneven_cues``, ``own_stories``, ``written_differs`` or
+        ``texts_differ``; of the whole run ``unfinished``, ``knowledge_empty``, ``missing_unexplained``,
+        ``narratives_repeated``, ``responses_cut``, ``released_answers`` or ``intensity_differs``.
     text
         The remark, in words.
     """

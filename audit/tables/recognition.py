@@ -100,6 +100,48 @@ RECOGNITION_CAUSES: Final = Table(
     },
 )
 
+RECOGNITION_ENTAILMENT: Final = Table(
+    "recognition_entailment",
+    "a part of the answers",
+    {
+        **_PARTS,
+        "level": word(
+            "which of these; of pairs in_group, out_group, baseline or gap, which is in_group minus out_group. Levels "
+            "of speaker are of different utterances; levels of the others are of the same utterances"
+        ),
+        "n": count("answers that say yes or no; missing of a gap, as all counts but n_conversations"),
+        "n_causes": count("of these about utterances that people marked as a cause"),
+        "n_said": count("of these that say yes"),
+        "n_unreadable": count("answers that say neither, which count in unreadable alone"),
+        "n_narratives": count("pairs of an utterance and a possible cause that all these are about"),
+        "n_conversations": count(
+            "conversations that readable answers are about, which are what is resampled; of a gap the fewer of both "
+            "sides"
+        ),
+        "precision": share("share of the answers yes that are about a marked cause; missing where none says yes"),
+        "precision_low": share(
+            "lower end of its interval, from resampled conversations; not corrected for multiplicity"
+        ),
+        "precision_high": share("upper end of the same"),
+        "recall": share("share of the answers about marked causes that say yes"),
+        "recall_low": share("lower end of its interval"),
+        "recall_high": share("upper end of the same"),
+        "f1": share("harmonic mean of precision and recall"),
+        "f1_low": share("lower end of its interval"),
+        "f1_high": share("upper end of the same"),
+        "f1_negative": share("F1 of the answers no about utterances that nobody marked"),
+        "f1_negative_low": share("lower end of its interval"),
+        "f1_negative_high": share("upper end of the same"),
+        "macro_f1": share("mean of f1 and f1_negative"),
+        "macro_f1_low": share("lower end of its interval"),
+        "macro_f1_high": share("upper end of the same"),
+        "unreadable": share("share of all answers that say neither yes nor no"),
+        "unreadable_low": share("lower end of its interval; missing where none or all are unreadable"),
+        "unreadable_high": share("upper end of the same"),
+        "note": text("why numbers other than unreadable have no interval, in words; empty if they have one"),
+    },
+)
+
 RECOGNITION_CONFUSION: Final = Table(
     "recognition_confusion",
     "a pair of labels, in a part of the answers",

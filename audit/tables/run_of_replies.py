@@ -11,7 +11,13 @@ from audit.tables.disparity import DISPARITY
 from audit.tables.gap import FAMILIES, GAP
 from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS
 from audit.tables.ratings import MANIPULATION
-from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
+from audit.tables.recognition import (
+    RECOGNITION,
+    RECOGNITION_CAUSES,
+    RECOGNITION_CONFUSION,
+    RECOGNITION_ENTAILMENT,
+    RECOGNITION_LABELS,
+)
 from audit.tables.replies import (
     EPITOME,
     JUDGE_EFFECTS,
@@ -30,7 +36,7 @@ from audit.tables.verdicts import VERDICTS
 REPLY_TABLES: Final = by_name(
     VERDICTS, MANIPULATION, MEASURES, GAP, DISPARITY, TURNS, CONTROLS, FAMILIES, CELLS, REPLY_OUTCOMES, JUDGE_GAP,
     JUDGE_EFFECTS, EPITOME, AGREEMENT, HUMAN_CORRELATIONS, RECOGNITION, RECOGNITION_LABELS, RECOGNITION_CONFUSION,
-    RECOGNITION_CAUSES, CALLS, STAGE_TEXTS, MARKED_WORDS,
+    RECOGNITION_CAUSES, RECOGNITION_ENTAILMENT, CALLS, STAGE_TEXTS, MARKED_WORDS,
 )  # fmt: skip
 """The tables derived from a run of replies."""
 

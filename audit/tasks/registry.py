@@ -19,6 +19,7 @@ _PLACES: Final = {
     "reply": "audit.tasks.reply.task:ReplyWriting",
     "emotion": "audit.tasks.recognition.task:Emotion",
     "cause": "audit.tasks.recognition.task:Cause",
+    "entailment": "audit.tasks.recognition.task:Entailment",
     "inventory": "audit.tasks.inventory.task:InventoryFilling",
 }
 

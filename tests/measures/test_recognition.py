@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from audit.tasks.measures.base import Reply
 from audit.tasks.measures.spans import exact_match, span_words, word_f1
-from audit.tasks.recognition.scorer import CauseSpans, EmotionRecognition, says_none
+from audit.tasks.recognition.scorer import CauseEntailment, CauseSpans, EmotionRecognition, says_none, says_yes
 
 LABELS = ("anger", "joy", "no emotion")
 NAN = np.nan
@@ -178,3 +178,29 @@ def test_agreement_of_words_is_symmetric_and_1_of_the_same(first, second):
     assert word_f1(one, other) == word_f1(other, one)
     assert word_f1(one, one) == exact_match(one, one) == 1
     assert exact_match(one, other) <= word_f1(one, other)
+
+
+# --- Causes as utterances --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Yes.", True), ("**No**", False), ("no, it came later", False),
+        ("Answer: yes", True), ("The answer is no.", False),
+        ("<think>no</think>yes", True), ("Yes, but only in part.", None), ("yes and no", None), ("Yes or no?", None),
+        ("No doubt it did.", None), ("Nothing did.", None), ("I cannot say.", None), ("It did, yes.", None), ("", None),
+    ],
+)  # fmt: skip
+def test_an_answer_is_read_as_yes_or_no_by_how_it_begins(answer, said):
+    assert says_yes(answer) is said
+
+
+def test_an_answer_about_a_possible_cause_is_right_wrong_or_missing():
+    scorer = CauseEntailment({"a:2.1": True, "a:2.2": False})
+    asked = [("yes", "a:2.1"), ("no", "a:2.1"), ("yes", "a:2.2"), ("no", "a:2.2"), ("hm", "a:2.1"), ("yes", "z:1.1")]
+    np.testing.assert_equal(
+        scorer.score([Reply(text, narrative_id=name) for text, name in asked]),
+        [[1, 1, NAN, 0], [0, 0, NAN, 0], [0, NAN, 0, 0], [1, NAN, 1, 0], [NAN, NAN, NAN, 1], [NAN] * 4],
+    )
+    assert (scorer.facts["n_narratives"], scorer.facts["n_causes"]) == (2, 1)

@@ -288,6 +288,7 @@ def test_replies_are_told_of_as_texts_and_no_rating_is_named(replies):
     [
         ("emotion", "asked to name the emotion of that utterance (Hou"),
         ("cause", "asked to copy the words that brought on the emotion (Hou"),
+        ("entailment", "asked to say of one line whether it brought on the emotion (Hou"),
     ],
 )
 def test_a_task_on_conversations_says_what_it_asks(replies, kind, asked):

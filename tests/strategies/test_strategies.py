@@ -77,7 +77,7 @@ def test_the_packaged_strategies_are_those_of_the_guide():
         line.split("|")[1] for line in table.splitlines() if line.startswith("| `") and "strategy=" not in line
     ]
     assert sorted(re.findall(r"`([a-z0-9-]+)`", " ".join(first_cells))) == sorted([*NAMES, *TALKS])
-    assert len(NAMES) == 26
+    assert len(NAMES) == 27
 
 
 def brought_by(strategy):
@@ -107,7 +107,7 @@ def test_a_packaged_strategy_composes_and_fills_with_the_packaged_stimuli(name):
         assert all("whole number" not in prompt.system for prompt in asked[:-1])
         assert asked[-1].system.startswith(values["system"])
         assert asked[-1].user.endswith(values["question"])  # nothing stands between the question and the answer
-        everything = " ".join([asked[-1].user, *(text for _, text in asked[-1].turns)])
+        everything = " ".join([asked[-1].system, asked[-1].user, *(text for _, text in asked[-1].turns)])
         reaching = [*(s.name for s in strategy.stages), *strategy.relations]  # all reach the question
         if strategy.examples is not None:
             reaching += [f"{part} {place}" for place in range(strategy.examples.n) for part in ("text", "answer")]
@@ -483,3 +483,23 @@ def test_without_a_persona_the_stages_have_no_system_message():
     values = VALUES | {"persona": "", "system": "Rate."}
     assert strategy.prompt_of(0, values, ()).system == ""
     assert strategy.prompt_of(None, values, ("", "", "")).system == "Rate.\nBe kind."
+
+
+def test_examples_as_released_stand_numbered_in_the_system_message_with_its_labels():
+    strategy = packaged("few-shot-released")
+    cell = (grid := geneva())[0]
+    values = strategy_values(grid, cell, {cell.narrative.narrative_id: brought_by(strategy)})
+    [prompt] = calls(strategy, values)
+    assert prompt.turns == ()
+    assert prompt.user == values["question"]
+    shown = "\n".join(f"Instance {k + 1}:\nassistant: <text {k}>\nuser: <answer {k}>" for k in range(5))
+    assert prompt.system.endswith(f"\n\n{shown}")
+    assert strategy.sha256 != packaged("few-shot-5").sha256
+
+
+def test_only_the_system_message_of_the_question_holds_examples():
+    shown = packaged("few-shot-5").examples
+    with pytest.raises(StimulusError, match=r"system: unknown placeholder \{examples\}"):
+        Strategy("mine", system="{system} {examples}")
+    with pytest.raises(StimulusError, match=r"stage_system: unknown placeholder \{examples\}"):
+        Strategy("mine", stages=(stage(),), stage_system="{persona} {examples}", examples=shown)

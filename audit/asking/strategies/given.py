@@ -49,7 +49,7 @@ def preview(plan: Plan) -> list[Row]:
     ids = [narrative.narrative_id for narrative in plan.grid.narratives.narratives]
     if settings.examples is not None and plan.pool is not None:
         similar = settings.examples.choice == "similar"
-        rows += _unknown(ids, settings.examples.n) if similar else _random(plan, settings.examples, plan.pool)
+        rows += _unknown(ids, settings.examples) if similar else _random(plan, settings.examples, plan.pool)
     if settings.knowledge is not None:
         for narrative_id in ids:
             texts = (
@@ -88,18 +88,20 @@ def _choose(
     shown = [each.text for each in pool.examples]
     embedded = embed([*texts, *shown], model=settings.embedder, revision=settings.revision)
     similarity = cosine(embedded.vectors[: len(texts)], embedded.vectors[len(texts) :])
+    nearest = choose_similar(similarity, n=settings.n, nearest_first=settings.order == "nearest_first")
     rows = [
         _example(narrative.narrative_id, place, pool, number, float(similarity[at, number]))
-        for at, (narrative, chosen) in enumerate(zip(narratives, choose_similar(similarity, n=settings.n), strict=True))
+        for at, (narrative, chosen) in enumerate(zip(narratives, nearest, strict=True))
         for place, number in enumerate(chosen)
     ]
     return rows, facts | {"embedder": embedded.facts}
 
 
-def _unknown(ids: Sequence[str], n: int) -> Iterator[Row]:
+def _unknown(ids: Sequence[str], settings: ExamplesConfig) -> Iterator[Row]:
     for narrative_id in ids:
-        for place in range(n):
-            text, answer, emotion = (f"[{part} of the example {n - place}. in similarity]" for part in EXAMPLE_PARTS)
+        for place in range(settings.n):
+            rank = place + 1 if settings.order == "nearest_first" else settings.n - place
+            text, answer, emotion = (f"[{part} of the example {rank}. in similarity]" for part in EXAMPLE_PARTS)
             yield _row(narrative_id, "example", place, "", text=text, answer=answer, emotion=emotion)
 
 

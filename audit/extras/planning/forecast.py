@@ -628,6 +628,8 @@ def detectable(run: Path, plan: Planned) -> list[Detectable]:
     found = []
     for (dimension, variant), own in rows.groupby(["dimension", "variant"], sort=False):
         n = n_of_run - _n_left_out(plan.grid, str(dimension))
+        if isinstance(plan.grid, PromptGrid) and plan.grid.own_stories:
+            n = min(plan.grid.n_sets(each) for each in asked - {OVERALL} if str(dimension) in (each, OVERALL))
         narrow = own.loc[own["scope"] == "narratives"]
         if narrow.empty or not (narrow["se"].iloc[0] > 0) or n < 2:
             continue

@@ -1,1 +1,1 @@
-"""``task=emotion`` and ``task=cause``: the perceiver names an utterance's emotion, or copies what caused it."""
+"""``emotion`` names an utterance's, ``cause`` copies its words, ``entailment`` judges a line."""

@@ -66,6 +66,33 @@ CAUSES: Final = (
 )
 """The measures of :class:`CauseSpans`, in the order of its columns."""
 
+_ENTAILS: Final = "causal emotion entailment of Poria et al. (2021), arXiv:2012.11820; yes or no is read by words"
+_MARKED_TURNS: Final = "Which utterances count as causes is people's reading. An unreadable answer is missing here."
+
+ENTAILMENTS: Final = (
+    Measure(
+        "entailment_right", "Tells causes from other utterances", "share of answers", "higher", _ENTAILS,
+        f"{_MARKED_TURNS} Most utterances are no cause, so a model that always says no is often right.", 0, 1,
+    ),
+    Measure(
+        "cause_confirmed", "Says yes of a marked cause", "share of answers", "higher", _ENTAILS,
+        f"{_MARKED_TURNS} A model that always says yes has 1.", 0, 1,
+    ),
+    Measure(
+        "cause_denied", "Says no of another utterance", "share of answers", "higher", _ENTAILS,
+        f"{_MARKED_TURNS} A model that always says no has 1.", 0, 1,
+    ),
+    Measure(
+        "entailment_unreadable", "Says neither yes nor no", "share of answers", "lower", "as above",
+        "A refusal that is written as an answer counts here.", 0, 1,
+    ),
+)  # fmt: skip
+"""The measures of :class:`CauseEntailment`, in the order of its columns."""
+
+_YES_NO: Final = re.compile(
+    r"[\W_]*(?:(?:the )?answer(?: is)?[\W_]*)?(?P<said>yes|no)(?![\w'-])(?!,? (?:and|or|but|doubt|way to)\b)",
+    re.IGNORECASE,
+)
 _STRAIGHT: Final = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"'})
 _BEFORE: Final = re.compile(
     r"[\W_]*(?:(?:the )?(?:cause|answer|span)(?: is)?|person [a-z]{1,2})[*_]* ?:(?=.*\w)", re.IGNORECASE | re.DOTALL
@@ -181,6 +208,61 @@ class CauseSpans:
         if says_none(answer) and found not in wanted:
             found = []
         return max(exact_match(found, each) for each in wanted), max(word_f1(found, each) for each in wanted)
+
+
+class CauseEntailment:
+    """Takes :data:`ENTAILMENTS` of answers.
+
+    ``is_cause`` says of each narrative, an utterance with a possible cause, whether people marked it as one; answers
+    about others are NaN. An answer is read by its first word, after "Answer:" if that stands there. Whatever does not
+    begin with yes or no, or is both ("yes and no"), is unreadable, and missing from the other measures.
+    """
+
+    def __init__(self, is_cause: Mapping[str, bool]) -> None:
+        self._is_cause = dict(is_cause)
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """:data:`ENTAILMENTS`."""
+        return ENTAILMENTS
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Numbers of narratives and of causes among them, the hash of both, and how answers are read."""
+        content = json.dumps(self._is_cause, sort_keys=True)
+        return {
+            "n_narratives": len(self._is_cause),
+            "n_causes": sum(self._is_cause.values()),
+            "sha256": hashlib.sha256(content.encode()).hexdigest(),
+            "read_by": _YES_NO.pattern,
+        }
+
+    def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
+        """Return shape (n_replies, 4)."""
+        rows = [self._score(reply) for reply in replies]
+        return np.array(rows, dtype=np.float64).reshape(len(replies), len(ENTAILMENTS))
+
+    def _score(self, reply: Reply) -> tuple[float, float, float, float]:
+        if reply.narrative_id not in self._is_cause:
+            return np.nan, np.nan, np.nan, np.nan
+        said = says_yes(reply.text)
+        if said is None:
+            return np.nan, np.nan, np.nan, 1.0
+        is_cause = self._is_cause[reply.narrative_id]
+        right = float(said == is_cause)
+        return right, right if is_cause else np.nan, np.nan if is_cause else right, 0.0
+
+
+def says_yes(answer: str) -> bool | None:
+    """Whether an answer begins with yes, or with no; None if with neither.
+
+    Examples
+    --------
+    >>> [says_yes(answer) for answer in ("Yes.", "**No**, it came later", "Answer: yes", "It did", "yes and no")]
+    [True, False, True, None, None]
+    """
+    found = _YES_NO.match(answer_of(answer))
+    return None if found is None else found["said"].lower() == "yes"
 
 
 def says_none(answer: str) -> bool:

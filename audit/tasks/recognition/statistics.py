@@ -1,6 +1,6 @@
 """How well emotions in conversations are recognised and causes found, by perceiver, experiencer and speaker.
 
-Emotions by accuracy, F1 and confusions; causes by exact match and F1 of words.
+Emotions by accuracy, F1 and confusions; causes by exact match and F1 of words, or by F1 of yes and no.
 """
 
 from __future__ import annotations
@@ -21,12 +21,19 @@ from audit.statistics.estimate_rows import child_rng
 from audit.statistics.estimates import t_interval
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray, divide
 from audit.tables.formatting import plural
-from audit.tables.recognition import RECOGNITION, RECOGNITION_CAUSES, RECOGNITION_CONFUSION, RECOGNITION_LABELS
+from audit.tables.recognition import (
+    RECOGNITION,
+    RECOGNITION_CAUSES,
+    RECOGNITION_CONFUSION,
+    RECOGNITION_ENTAILMENT,
+    RECOGNITION_LABELS,
+)
 from audit.tables.shared import OVERALL
 
 _WHOSE: Final = ("dimension", "variant", "narrative_id", "perceiver", "experiencer", "in_group", "identity")
 NEEDED: Final = (*_WHOSE, "gold", "predicted")  # columns of the answers about emotions
 CAUSES_NEEDED: Final = (*_WHOSE, "marked", "exact", "f1")  # columns of the answers about causes
+ENTAILMENT_NEEDED: Final = (*_WHOSE, "is_cause", "said")  # columns of the answers about possible causes
 
 MIN_CONVERSATIONS: Final = 20  # with fewer conversations there is no interval
 
@@ -39,10 +46,18 @@ _CAUSES: Final = {
     "told_unmarked": ("exact", "_unmarked"),
 }
 """For each number of a row, the score and the answers that it is the mean of."""
-_SAID: Final = {"macro_f1": "macro F1", "weighted_f1": "weighted F1", "exact": "exact match", "f1": "F1"}
+_ENTAILED: Final = ("precision", "recall", "f1", "f1_negative", "macro_f1", "unreadable")
+_SAID: Final = {
+    "f1_negative": "F1 of other utterances",
+    "macro_f1": "macro F1",
+    "weighted_f1": "weighted F1",
+    "exact": "exact match",
+    "f1": "F1",
+}
 """Their names in notes."""
 _NAN: Final = float("nan")
 _ROUNDING: Final = 1e-12
+GAP_OF_PAIRS: Final = "gap"  # the level of pairs that is in_group minus out_group
 _PAIRS: Final = {True: "in_group", False: "out_group", None: "baseline"}
 
 
@@ -152,6 +167,91 @@ def cause_table(answers: pd.DataFrame, *, seed: int, n_draws: int = 2_000, confi
             drawn = dict(zip(_CAUSES, draws[:, at].T, strict=True))
             rows.append(row | _intervals(row, drawn, n_units[at], confidence=confidence, unsaid=list(_CAUSES)[2:]))
     return pd.DataFrame(rows, columns=list(RECOGNITION_CAUSES))
+
+
+def entailment_table(
+    answers: pd.DataFrame, *, seed: int, n_draws: int = 2_000, confidence: float = 0.95
+) -> pd.DataFrame:
+    """Score yes and no about possible causes, overall, by speaker, by experiencer, by perceiver and by pairs.
+
+    ``answers`` as for :func:`recognition_tables`, with ``is_cause``, whether people marked the utterance, and ``said``,
+    true for yes, false for no, null if neither can be read. Intervals are computed in the same way. The level ``gap``
+    of ``pairs`` is in_group minus out_group, in the same resamples.
+
+    Notes
+    -----
+    With causes as positives: precision, recall and F1, F1 of the negatives, and the mean of the two F1 are RECCON's
+    "Pos. F1", "Neg. F1" and "macro F1" [1]_. All readable answers of a level count alike. Unreadable ones are missing
+    from them, and are a number of their own, so that a model that declines to answer for one group does not seem to see
+    fewer causes there.
+
+    References
+    ----------
+    .. [1] Poria et al. (2021), Recognizing Emotion Cause in Conversations, arXiv:2012.11820.
+    """
+    _check(answers, ENTAILMENT_NEEDED, confidence=confidence)
+    rows: list[dict[str, Any]] = []
+    for (dimension, variant), own in answers.groupby(["dimension", "variant"], observed=True, sort=False):
+        narratives = own["narrative_id"].astype(str)
+        unit, names = pd.factorize(narratives.map(conversation_of))
+        is_cause, said = own["is_cause"].to_numpy(np.bool_), own["said"].astype("boolean")
+        yes, no = (said.eq(value).fillna(False).to_numpy(np.bool_) for value in (True, False))
+        kinds = (yes & is_cause, yes & ~is_cause, no & is_cause, no & ~is_cause, ~(yes | no))
+        levels = list(_levels(own))
+        counts = np.array([[np.bincount(unit[chosen & kind], minlength=len(names)) for kind in kinds]
+                           for _, _, chosen in levels], dtype=np.float64)  # (levels, kinds, conversations)  # fmt: skip
+        rng = child_rng(seed, str(dimension), str(variant), "entailment")
+        shape = (-1, len(levels), len(kinds))
+        flat = counts.reshape(-1, len(names)).T
+        weights = resamples(len(names), n_draws=n_draws, rng=rng, width=flat.shape[1])
+        draws = np.concatenate([*((w @ flat).reshape(shape) for w in weights), np.empty((0, *shape[1:]))])
+        values, drawn = _entailed(counts.sum(axis=2)), _entailed(draws)
+        n_units = np.count_nonzero(counts[:, :-1].sum(axis=1), axis=1)
+        part = {"dimension": str(dimension), "variant": str(variant)}
+        for place, (by, level, chosen) in enumerate(levels):
+            tp, fp, fn, tn, unreadable = counts[place].sum(axis=1).astype(int).tolist()
+            row: dict[str, Any] = part | {"by": by, "level": level, "n": tp + fp + fn + tn, "n_causes": tp + fn}
+            row |= {"n_said": tp + fp, "n_unreadable": unreadable, "n_narratives": narratives[chosen].nunique()}
+            row |= {"n_conversations": int(n_units[place])}
+            row |= {name: float(values[name][place]) for name in _ENTAILED}
+            own_draws = {name: drawn[name][:, place] for name in _ENTAILED}
+            rows.append(row | _entailed_ends(row, own_draws, confidence=confidence))
+        at = {level: place for place, (by, level, _) in enumerate(levels) if by == "pairs"}
+        if {"in_group", "out_group"} <= at.keys():
+            inside, outside = at["in_group"], at["out_group"]
+            row = part | {
+                "by": "pairs",
+                "level": GAP_OF_PAIRS,
+                "n_conversations": int(n_units[[inside, outside]].min()),
+            }
+            row |= {name: float(values[name][inside] - values[name][outside]) for name in _ENTAILED}
+            own_draws = {name: drawn[name][:, inside] - drawn[name][:, outside] for name in _ENTAILED}
+            rows.append(row | _entailed_ends(row, own_draws, confidence=confidence, lowest=-1.0))
+    table = pd.DataFrame(rows, columns=list(RECOGNITION_ENTAILMENT))
+    counted = [name for name in table.columns if name.startswith("n") and name != "note"]
+    return table.astype(dict.fromkeys(counted, "Int64"))
+
+
+def _entailed(counts: FloatArray) -> dict[str, FloatArray]:
+    """Return scores of counts, whose last axis is: right and wrong yes, wrong and right no, unreadable."""
+    tp, fp, fn, tn, unreadable = np.moveaxis(counts, -1, 0)
+    f1, negative = divide(2 * tp, 2 * tp + fp + fn), divide(2 * tn, 2 * tn + fp + fn)
+    known = (~np.isnan(f1)).astype(np.float64) + ~np.isnan(negative)
+    return {
+        "precision": divide(tp, tp + fp),
+        "recall": divide(tp, tp + fn),
+        "f1": f1,
+        "f1_negative": negative,
+        "macro_f1": divide(np.nan_to_num(f1) + np.nan_to_num(negative), known),
+        "unreadable": divide(unreadable, counts.sum(axis=-1)),
+    }
+
+
+def _entailed_ends(
+    row: Mapping[str, Any], draws: Mapping[str, FloatArray], *, confidence: float, lowest: float = 0.0
+) -> dict[str, Any]:
+    n_units = [row["n_conversations"]] * len(draws)
+    return _intervals(row, draws, n_units, confidence=confidence, unsaid=("unreadable",), lowest=lowest)
 
 
 def _check(answers: pd.DataFrame, needed: Sequence[str], *, confidence: float) -> None:
@@ -289,13 +389,14 @@ def _intervals(
     *,
     confidence: float,
     unsaid: Sequence[str] = (),
+    lowest: float = 0.0,
 ) -> dict[str, Any]:
     """Return the intervals of a row's numbers, and a note that says why some have none."""
     ends: dict[str, Any] = {}
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     there = [name for name in drawn if name not in unsaid and not np.isnan(row[name])]
     for (name, draws), n in zip(drawn.items(), n_units, strict=True):
-        low, high, reason = _interval(row[name], draws, n_units=int(n), confidence=confidence)
+        low, high, reason = _interval(row[name], draws, n_units=int(n), confidence=confidence, lowest=lowest)
         ends |= {f"{name}_low": low, f"{name}_high": high}
         if reason and name in there:
             reasons[reason].append(_SAID.get(name, name))
@@ -320,8 +421,10 @@ def _confusion_rows(score: ClassificationScore, labels: Sequence[str]) -> Iterat
         yield {"gold": labels[row], "predicted": given[column], "n": n, "share": n / support}
 
 
-def _interval(value: float, draws: FloatArray, *, n_units: int, confidence: float) -> tuple[float, float, str]:
-    """Return the ends of a share's interval, or NaN and why there is none."""
+def _interval(
+    value: float, draws: FloatArray, *, n_units: int, confidence: float, lowest: float = 0.0
+) -> tuple[float, float, str]:
+    """Return the ends of the interval of a share, or of a difference of two (−1 the lowest); NaN and why if none."""
     known = draws[~np.isnan(draws)]
     if n_units < MIN_CONVERSATIONS:
         few = f"{plural(n_units, 'conversation')} {'is' if n_units == 1 else 'are'} too few for an interval"
@@ -332,4 +435,4 @@ def _interval(value: float, draws: FloatArray, *, n_units: int, confidence: floa
     if se <= _ROUNDING:
         return _NAN, _NAN, f"all {known.size} resamples give the same value, so their spread is 0"
     low, high, _ = t_interval(value, se, n_units - 1, confidence=confidence)
-    return max(low, 0.0), min(high, 1.0), ""
+    return max(low, lowest), min(high, 1.0), ""

@@ -1,6 +1,7 @@
-"""``task=emotion`` and ``task=cause``: what a model finds in the utterances of a user's corpus of conversations.
+"""``task=emotion``, ``cause`` and ``entailment``: what a model finds in a user's corpus of conversations.
 
-The answer is a label, or words of the conversation: it is not searched for refusals, and its words are not counted.
+The answer is a label, words of the conversation, or yes or no: it is not searched for refusals, and its words are not
+counted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from audit.runs.store import RunFolder
 from audit.tasks.measures.base import Wanted
 from audit.tasks.publishing import on_run
 from audit.tasks.recognition.corpus import Corpus, keep_corpus, read_corpus, read_replies
-from audit.tasks.recognition.scorer import CAUSES, CauseSpans, EmotionRecognition
+from audit.tasks.recognition.scorer import CAUSES, CauseEntailment, CauseSpans, EmotionRecognition, says_yes
 from audit.tasks.reply.written import WrittenTexts
 from audit.tasks.task_words import TaskWords, delta_of_measures
 from stimuli.conversations import Conversations
@@ -175,6 +176,43 @@ class Cause(Recognition):
         marked = [corpus.marked.get(str(name), False) for name in own["narrative_id"]]
         answers = own.assign(exact=exact, f1=f1, marked=marked)
         return {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}
+
+
+class Entailment(Recognition):
+    """The perceiver is told the emotion of an utterance and says of one utterance whether it is a cause."""
+
+    kind = "entailment"
+    asked_to = "say of one line whether it brought on the emotion"
+    words = TaskWords(
+        texts="answers",
+        heading="How {} tells what moves in-group and out-group",
+        question="Does this model tell what brought on the emotions of in-group and out-group alike?",
+        to="tell whether a line brought on the emotion in {} said by people of the same and of other groups",
+        about=("thing", "things"),
+        no_better="that the utterances marked in the corpus are the cause",
+        asked="The model, given an identity, said of one utterance at a time whether it brought on the emotion of "
+        f"another, or its own, that it was told is said by somebody of an identity. {_OF_SPEAKERS}",
+        gap="Intergroup gap in the recognition of causes",
+        where="in which causes are recognised",
+    )
+
+    def scorer(self, conversations: Conversations) -> Wanted:
+        """Return the scorer that reads yes and no."""
+        is_cause = {name: bool(own) for name, own in conversations.causes.items()}
+        return Wanted("entailment", {"causes": fingerprint(is_cause)}, partial(CauseEntailment, is_cause))
+
+    def recognised(
+        self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
+    ) -> Mapping[str, pd.DataFrame]:
+        """Return precision, recall and F1; see :func:`audit.tasks.recognition.statistics.entailment_table`."""
+        from audit.tasks.recognition.statistics import entailment_table
+
+        own = read_replies(replies, corpus)
+        answers = own.assign(
+            is_cause=[corpus.marked[str(name)] for name in own["narrative_id"]],
+            said=pd.array([says_yes(text) for text in own["text"]], dtype="boolean"),
+        )
+        return {"recognition_entailment": entailment_table(answers, seed=seed, confidence=confidence)}
 
 
 def _corpus_of(plan: Plan) -> Conversations:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,13 +11,14 @@ import pandas as pd
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.anchors import with_adjusted_p
+from audit.statistics.cells import are_own_stories
 from audit.statistics.controls import Repetition
 from audit.statistics.conversations import told_apart_by
 from audit.statistics.disparity import disparity_rows
 from audit.statistics.disparity_answers import with_limits
 from audit.statistics.outcome import Outcome, OutcomeAnalysis, analyse_outcome, spread_of
 from audit.statistics.ratings import BASELINES, compact_ratings, without_dimensions
-from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
+from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, OWN_STORIES, Remark
 from audit.statistics.status_counts import reply_outcome_rows
 from audit.statistics.verdict import Limits
 from audit.tables.cells import CELLS
@@ -146,7 +147,12 @@ def family_of(row: Mapping[str, Any]) -> tuple[str, str, bool]:
 
 
 def remarks_on_replies(
-    replies: pd.DataFrame, *, source: str, files: Mapping[str, str], scorers: Mapping[str, Mapping[str, str]]
+    replies: pd.DataFrame,
+    *,
+    source: str,
+    files: Mapping[str, str],
+    scorers: Mapping[str, Mapping[str, str]],
+    drawn: Collection[str] = (),  # dimensions that asked about some pairs only
 ) -> Iterator[Remark]:
     """Yield what limits the gaps of measures."""
     conversation_of = told_apart_by(source)
@@ -170,6 +176,10 @@ def remarks_on_replies(
         names = between["narrative_id"].astype(str).drop_duplicates()
         units = names if conversation_of is None else names.map(conversation_of)
         kind, n_units = "narrative" if conversation_of is None else "conversation", units.nunique()
+        if dimension in drawn and are_own_stories(between):
+            kind = "story set"
+            n_units = int(between.groupby("experiencer", observed=True)["narrative_id"].nunique().max())
+            yield Remark(str(dimension), str(variant), "own_stories", OWN_STORIES)
         if not whose:
             yield Remark(str(dimension), str(variant), "no_perceivers", WITHOUT_PERCEIVERS)
         elif n_units < FEW_NARRATIVES:

@@ -99,6 +99,7 @@ def reply_remarks(replies: pd.DataFrame, manifest: Manifest) -> Iterator[Remark]
         source=manifest.stimuli.source,
         files=manifest.model.files,
         scorers={name: taken.facts.files for name, taken in manifest.scorers.items()},
+        drawn=manifest.pairs_drawn,
     )
 
 

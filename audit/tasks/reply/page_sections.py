@@ -34,6 +34,13 @@ _OF_CAUSES: Final = Markup(
     "find. "
     "The marked words are one choice of where a cause begins and ends."
 )
+_OF_ENTAILMENT: Final = Markup(
+    "The model was asked of one utterance at a time whether it brought on the emotion. <em>F1, causes</em>: of the "
+    "utterances that people marked as a cause. <em>F1, others</em>: of the rest. <em>Macro F1</em>: the mean of both. "
+    "<em>gap</em>: in-group minus out-group. Answers that are neither yes nor no count only as unreadable. Intervals "
+    "come from resampled conversations. Speakers' identities are those of the corpus: their utterances also differ in "
+    "what there is to find."
+)
 _OF_PEOPLE: Final = Markup(
     "δ of people's scores is listed with the measures of each dimension above, as <em>people: …</em>. It covers only "
     "the "
@@ -82,6 +89,17 @@ def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Sect
     )  # fmt: skip
     if causes:
         yield page_section("causes", "Causes", "How well causes are found", causes, Paragraph(_OF_CAUSES, "small"))
+    entailment = results.table(
+        "recognition_entailment", "Precision, recall and F1, for all answers and by whose they are",
+        _ANSWERS, "dimension", "precision", "precision_low", "recall", "recall_low",
+        ("f1", "F1, causes"), "f1_low", ("f1_negative", "F1, others"),
+        "f1_negative_low", ("macro_f1", "macro F1"), "macro_f1_low", "unreadable", ("n", "yes or no, n"),
+        ("n_causes", "about causes"), ("n_conversations", "conversations"), "note",
+    )  # fmt: skip
+    if entailment:
+        yield page_section(
+            "entailment", "Causes", "How well causes are recognised", entailment, Paragraph(_OF_ENTAILMENT, "small"),
+        )  # fmt: skip
     agreement = results.table(
         "agreement", "How well raters agree",
         "question", "alpha", "ci_low", "n_raters", ("n_items", "replies with two or more"), "n_narratives", "n_scores",
