@@ -53,11 +53,23 @@ def test_its_gap_is_found_only_where_it_answers(runs):
     answers, canned = (table(runs / "runs" / name, "verdicts").set_index("outcome") for name in ("answers", "canned"))
     assert answers.loc["n_words", "code"] == "gap"
     assert answers.loc["n_words", "delta"] == pytest.approx(GAP, abs=2)
-    assert set(canned["code"]) == {"no_verdict"}
-    assert canned["reasons"].str.contains("manipulation").all()
+    assert set(canned.drop("refused")["code"]) == {"no_verdict"}
+    assert canned.drop("refused")["reasons"].str.contains("manipulation").all()
     assert canned.loc["n_words", "next_step"] == "other_model"
     heads = table(runs / "runs" / "canned", "disparity")
-    assert set(heads.loc[heads["headline"] & ~heads["invented"], "code"]) == {"no_verdict"}
+    heads = heads.loc[heads["headline"] & ~heads["invented"] & (heads["outcome"] != "refused")]
+    assert set(heads["code"]) == {"no_verdict"}
+
+
+def test_whom_it_refuses_is_told_whatever_it_writes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    planted = ("model.planted.response=0", "model.planted.refusals={Muslim: 0.5}", "run_dir=refuses")
+    assert main([*WORDS, *planted]) == 0
+    found = table(tmp_path / "refuses", "disparity").query("headline and not invented")
+    found = found.set_index(["outcome", "member"])["code"]
+    assert found["refused", "Muslim"] == "higher"
+    assert set(found.drop("refused", level="outcome")) == {"no_verdict"}
 
 
 def test_the_first_screen_tells_it(runs):

@@ -13,6 +13,7 @@ from audit.tables.replies import SCORES
 from audit.tables.shared import OVERALL
 from audit.tasks.measures.choose import JUDGE
 from audit.tasks.publishing import on_run
+from audit.tasks.reply.measure_values import OUTCOMES
 
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
@@ -35,17 +36,23 @@ def unscored_remarks(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
 def limits_of_measures(
     manifest: Manifest, measures: pd.DataFrame, codes: Collection[str], *, min_number_mass: float
 ) -> Limits:
-    """Return what limits verdicts besides the numbers: ``codes`` on the whole run, and a judge of low number mass."""
+    """Return what limits verdicts besides the numbers: ``codes`` on the whole run, and a judge of low number mass.
+
+    That replies do not match the story limits what is measured of them, but not whether there is one.
+    """
     from audit.statistics.verdict import Limits
     from audit.tasks.limits import limits_of_folder
 
-    unsure = unsure_measures(manifest, measures, min_number_mass=min_number_mass)
-    places = [
-        (dimension, manifest.prompt.variant, measure)
+    unsure = set(unsure_measures(manifest, measures, min_number_mass=min_number_mass)["measure"])
+    of_texts = {"manipulation"} & {*codes}
+    on_place = {
+        (dimension, manifest.prompt.variant, measure): frozenset(
+            {*(() if measure in OUTCOMES else of_texts), *({"number_mass"} if measure in unsure else ())}
+        )
         for dimension in (*manifest.dimensions, OVERALL)
-        for measure in unsure["measure"]
-    ]
-    return Limits(frozenset({*codes, *limits_of_folder(manifest)}), dict.fromkeys(places, frozenset({"number_mass"})))
+        for measure in measures["measure"]
+    }
+    return Limits(frozenset({*codes, *limits_of_folder(manifest)} - of_texts), on_place)
 
 
 def unsure_measures(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: float) -> pd.DataFrame:
