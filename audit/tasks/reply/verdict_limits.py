@@ -12,8 +12,8 @@ from audit.runs.store import RunFolder
 from audit.tables.replies import SCORES
 from audit.tables.shared import OVERALL
 from audit.tasks.measures.choose import JUDGE
+from audit.tasks.measures.outcomes import OUTCOMES
 from audit.tasks.publishing import on_run
-from audit.tasks.reply.measure_values import OUTCOMES
 
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
@@ -45,7 +45,7 @@ def limits_of_measures(
 
     unsure = set(unsure_measures(manifest, measures, min_number_mass=min_number_mass)["measure"])
     of_texts = {"manipulation"} & {*codes}
-    on_place = {
+    on_place: dict[tuple[str, ...], frozenset[str]] = {
         (dimension, manifest.prompt.variant, measure): frozenset(
             {*(() if measure in OUTCOMES else of_texts), *({"number_mass"} if measure in unsure else ())}
         )
