@@ -207,7 +207,7 @@ def test_no_command_shows_the_help_and_fails(audit, capsys):
         ),
         ("run -m strategy=none,[ecn,two-stage]", "run -m strategy=ecn,two-stage runs each"),
         ("prompts model=[smollm2,llama3]", "model=[smollm2,llama3]: must be one choice, not a list"),
-        ("run task=1", "task=1: unknown choice; there are: cause, emotion, intensity, inventory, reply"),
+        ("run task=1", "task=1: unknown choice; there are: cause, emotion, entailment, intensity, inventory, reply"),
         ("run task=null", "task=null: unknown choice"),
         ("run -m strategy=5,none", "strategy=5,none: unknown choice; there are: basic-empathy"),
         ("run strategy={a:1}", "strategy={a:1}: unknown choice"),

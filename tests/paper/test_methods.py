@@ -279,7 +279,8 @@ def test_replies_are_told_of_as_texts_and_no_rating_is_named(replies):
     assert f"Caution, of {without} name one”: repeated words are not controlled" in text
     assert f"δ of {without} name one” had an estimate and no interval" in text
     assert " characters)" not in text, "no list is cut"
-    assert re.search(r"\brating|\bscale\b|manipulation|weighted", text) is None
+    assert "in the narrative that it answers and in others of its kind" in text
+    assert re.search(r"\brating|\bscale\b|weighted", text) is None
     assert re.search(r"\b(nan|None|inf)\b", text) is None
 
 
