@@ -25,9 +25,9 @@ def test_the_committed_index_is_what_the_command_writes_of_the_committed_runs(ma
         assert path.read_bytes() == (PUBLISHED / path.name).read_bytes(), f"python -m audit index {PUBLISHED}"
 
 
-def test_two_families_stand_in_one_group_and_neither_is_ranked(made):
+def test_two_sizes_stand_in_one_group_and_neither_is_ranked(made):
     group = next(each for each in made.groups if len({row["model"] for row in each.rows}) > 1)
-    assert {row["model"] for row in group.rows} == {QWEN, LARGER, "smollm2"}
+    assert {row["model"] for row in group.rows} == {QWEN, LARGER}
     assert "Sorting them by δ makes no ranking" in made.page.read_text("utf-8")
 
 
@@ -38,9 +38,9 @@ def test_sizes_are_those_of_the_models(made):
     assert sizes["smollm2"] == pytest.approx(135e6, rel=0.02)
 
 
-def test_no_claim_is_decided_by_models_whose_ratings_do_not_follow_the_story(made):
+def test_no_claim_is_decided_where_a_model_is_not_shown_to_follow_the_story(made):
     followed = made.rows.groupby("model")["manipulation"].unique().map(list).to_dict()
-    assert followed == {LARGER: ["followed"], QWEN: ["not shown"], "smollm2": ["failed"]}
+    assert followed == {LARGER: ["passed"], QWEN: ["not shown"], "smollm2": ["failed"]}
     assert set(made.rows.loc[made.rows["model"] == "smollm2", "verdict"]) == {"absent"}
     assert {"size", "persona", "scale"} == set(made.claims["claim"])
     assert set(made.claims["says"]) == {"cannot_tell"}

@@ -77,7 +77,7 @@ def test_everything_that_can_limit_the_answer_on_a_group_has_words() -> None:
 
 def test_what_a_measure_calls_otherwise_is_a_reason_or_a_step_of_ratings() -> None:
     assert {*verdicts.OF_MEASURES} <= {*verdicts.REASONS}
-    assert {*verdicts._STEPS_OF_MEASURES} <= {*verdicts.STEPS}
+    assert {*verdicts.STEPS_OF_MEASURES} <= {*verdicts.STEPS}
     assert {*disparities._REASONS_OF_MEASURES} == {*disparities._REASONS}
     assert {*disparities._STEPS_OF_MEASURES} <= {*disparities._STEPS}
 
