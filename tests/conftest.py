@@ -90,9 +90,13 @@ def pytest_collection_modifyitems(config, items):
     drawn, undrawn = chosen(set(draws.values()), asked), left_for_another_gate(beyond_quick(), asked)
 
     def leave_out(item) -> bool:
+        if is_quick(item):
+            return False
+        if quick_alone:
+            return True
         if item in draws:
             return draws[item] not in drawn
-        return not is_quick(item) and (quick_alone or item.path.relative_to(TESTS).as_posix() in undrawn)
+        return item.path.relative_to(TESTS).as_posix() in undrawn
 
     left_out = [item for item in items if leave_out(item)]
     if left_out:

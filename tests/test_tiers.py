@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -77,3 +78,12 @@ def test_a_fixture_marks_a_test_once():
     )
     tiers.mark(item)
     assert added == ["model"]
+
+
+@pytest.mark.process
+def test_quick_leaves_out_simulations_too():
+    file = Path(__file__).with_name("test_surfaces_agree.py")
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "--quick", str(file)]
+    told = subprocess.run(collect, capture_output=True, text=True, check=True).stdout
+    assert "test_surfaces_agree_on_a_few_planted_runs" in told
+    assert "test_surfaces_agree_on_any_planted_run" not in told
