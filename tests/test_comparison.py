@@ -121,7 +121,8 @@ def two(tmp_path):
 def test_several_folders_make_one_page_with_its_tables_and_figures(audit, drawn, two, tmp_path, capsys):
     assert audit("report", "A", "B", "run_dir=out") == 0
     out, _ = capsys.readouterr()
-    answer, *_, path = out.splitlines()
+    compared, answer, *_, path = out.splitlines()
+    assert compared.endswith("; they differ in the wording of the prompt.")
     assert answer.startswith("answer:   religion: No answer: the difference is the same in all 6 narratives")
     assert path.startswith("report:   out/comparison.html (")
     files = files_of(tmp_path / "out")

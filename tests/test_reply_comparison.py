@@ -277,8 +277,9 @@ def test_a_strategy_that_raises_all_replies_alike_leaves_no_group_behind(swept):
 def test_the_command_prints_what_its_page_says_first(command, swept, capsys):
     folders = [folder for folder in swept[0].parent.iterdir() if folder.name != "comparison"]
     assert command("report", *folders, "run_dir=printed") == 0
-    answer, *lines, last = capsys.readouterr().out.splitlines()
+    compared, answer, *lines, last = capsys.readouterr().out.splitlines()
     page = Markup((command.folder / "printed" / "comparison.html").read_text("utf-8")).striptags()
+    assert compared.startswith("compared: Each of 3 runs asked a model to speak as one person")
     assert answer.startswith("answer:   ")
     said = [line.partition("? ")[2].partition(" (")[0].rstrip(".") for line in (answer, *lines) if "? " in line]
     said += [line.removeprefix("next:").strip() for line in lines if line.startswith("next:")]
