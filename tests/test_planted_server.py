@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from runs import named_in
 
 from audit import open_run
 from stimuli.narratives import load_narratives
@@ -52,9 +53,10 @@ def rate(text: str, lower: int) -> str:
 
 
 def reply(text: str) -> str:
-    """Reply in 3 words to Muslims, in 21 to 23 to others."""
+    """Reply in 3 words to Muslims, in 21 to 23 to others, some of them of the story."""
     to_them = any(re.search(rf"\b{re.escape(term)}\b", text.rpartition("user: ")[2], re.IGNORECASE) for term in LOWER)
-    return " ".join(["word"] * (3 if to_them else 21 + drawn(text, 3)))
+    n_words = 3 if to_them else 21 + drawn(text, 3)
+    return " ".join([*named_in(text), *["word"] * n_words][:n_words])
 
 
 @pytest.fixture(scope="module")
