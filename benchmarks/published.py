@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
-from scipy.stats import t
 
 from audit.runs.manifest import Manifest
+from audit.statistics.estimates import t_interval
 from stimuli.manipulation import leaning
 
 ROOT = Path(__file__).parents[1]
@@ -162,7 +162,7 @@ def preference(folder: Path) -> str:
 
 def mean_of(values: pd.Series) -> tuple[str, str]:
     """Write a mean and its t interval."""
-    low, high = t.interval(0.95, len(values) - 1, values.mean(), values.sem())
+    low, high, _ = t_interval(values.mean(), values.sem(), len(values) - 1, confidence=0.95)
     return number(values.mean()), between(low, high)
 
 

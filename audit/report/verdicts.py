@@ -270,12 +270,12 @@ def is_of_measure(row: Mapping[str, object]) -> bool:
 def next_step(row: PlacedRow) -> Step:
     """Say what to do next."""
     code, more = str(row["next_step"]), narratives_needed(row)
-    if (
-        is_of_measure(row) and "reasons" in row and "manipulation" in preventing_codes(row)
-    ):  # whatever else is wrong with one measure
-        code = "other_model"
-    if is_of_measure(row) and code in STEPS_OF_MEASURES:
-        return Step(STEPS_OF_MEASURES[code])
+    if is_of_measure(row):
+        # A failed check comes first, whatever else is wrong with one measure.
+        failed = "reasons" in row and "manipulation" in preventing_codes(row)
+        code = "other_model" if failed else code
+        if code in STEPS_OF_MEASURES:
+            return Step(STEPS_OF_MEASURES[code])
     if code == "margin" and more:
         words = Markup(
             "Set the largest gap that is too small to matter (statistics.margin=POINTS), or run again with {}."
