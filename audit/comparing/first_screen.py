@@ -114,9 +114,7 @@ def _left_open(changes: Sequence[PlacedRow], verdicts: Sequence[PlacedRow] = ())
         yield "that runs are alike where no difference is shown"
     if "no_verdict" in codes:  # a difference alone may have no estimate
         without = dict.fromkeys(str(row["run"]) for row in verdicts if row["code"] == "no_verdict")
-        shown = [Markup("<bdi>{}</bdi>").format(run) for run in without][:_RUNS_NAMED]
-        more = [f"{len(without) - _RUNS_NAMED} more"] if len(without) > _RUNS_NAMED else []
-        named = Markup(" ({})").format(Markup(listed([*shown, *more]))) if without else Markup("")
+        named = Markup(" ({})").format(_first_of(list(without))) if without else ""
         yield Markup("anything from runs without a verdict{}").format(named)
     for claim, words in (("uncontrolled", NOT_THE_GROUPS), ("pairs", THESE_WORDS), ("words", WORDS_DIFFER)):
         if claim in claims:
@@ -159,10 +157,14 @@ def say_differences(runs: Sequence[PlacedRow]) -> str:
 
 def sources_of(runs: Sequence[PlacedRow]) -> Markup:
     """Name the runs that a printed page is about."""
-    # A run's name may have commas.
-    named = Markup("; ").join(Markup("<bdi>{}</bdi>").format(row["run"]) for row in runs[:_RUNS_NAMED])
+    return Markup("Runs: {}.").format(_first_of([str(row["run"]) for row in runs]))
+
+
+def _first_of(runs: Sequence[str]) -> Markup:
+    """List the first runs with semicolons, since a run's name may have commas, and say how many more there are."""
+    named = Markup("; ").join(Markup("<bdi>{}</bdi>").format(run) for run in runs[:_RUNS_NAMED])
     more = f"; and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else ""
-    return Markup("Runs: {}{}.").format(named, more)
+    return named + more
 
 
 def left_open_by(verdicts: Sequence[PlacedRow]) -> Iterator[str]:

@@ -208,7 +208,8 @@ def reply_choices(manifest: Manifest) -> dict[str, str]:
     kind = f"{task.max_tokens} tokens, temperature {task.temperature:g}"
     if task.temperature and task.top_p != 1:
         kind += f", top p {task.top_p:g}"
-    return choices_of(manifest, variant=manifest.prompt.variant) | {"elicitation": kind + thinking_of(manifest)}
+    sampled = kind + thinking_of(manifest)
+    return choices_of(manifest, variant=manifest.prompt.variant) | {"elicitation": sampled, "briefly": sampled}
 
 
 def _taken(manifest: Manifest) -> dict[str, Mapping[str, Any]]:

@@ -120,13 +120,15 @@ def thinking_of(manifest: Manifest) -> str:
 def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
     """Return a run's choices in one prompt variant, by the names of ``tables.RUNS``; empty if not recorded.
 
-    Further keys: ``settings``, the strategy's settings as JSON, so that labels of runs with one strategy can name the
+    Further keys: ``briefly``, the elicitation without what answers were begun with, which puzzles a reader of a label;
+    ``settings``, the strategy's settings as JSON, so that labels of runs with one strategy can name the
     difference; ``files`` and ``answering``, hashes of the model's files and of all settings of the answers, which a
     reference must share; ``asking``, a hash of what defines an answer whatever the elicitation.
     """
     model, engine, elicitation, scale = manifest.model, manifest.engine, manifest.elicitation, manifest.scale
     n_narratives = manifest.stimuli.n_narratives
     leading, settings = _led(manifest)
+    thinking = thinking_of(manifest)
     found = {
         "model": model.name_asked,
         "server": model.address,
@@ -137,7 +139,8 @@ def choices_of(manifest: Manifest, *, variant: str) -> dict[str, str]:
         "narratives": manifest.stimuli.source,
         "elicitation": elicitation.method
         + (f", begun {elicitation.prefill!r}" if elicitation.prefill else "")
-        + thinking_of(manifest),
+        + thinking,
+        "briefly": elicitation.method + thinking,
         "scale": "" if math.isnan(scale.low) else f"{scale_end(scale.low)}{MISSING}{scale_end(scale.high)}",
         "seed": str(manifest.seed),
         "engine": engine.said
@@ -193,9 +196,7 @@ def differing_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
 
 def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> list[str]:
     """Return a short, distinct label for each run; ``folders`` are used if the choices do not suffice."""
-    # What answers were begun with puzzles a reader: it is named only if nothing else tells runs apart.
-    briefly = [{**each, "elicitation": _without_beginning(each["elicitation"])} for each in choices]
-    labels = _labels(briefly)
+    labels = _labels([{**each, "elicitation": each["briefly"]} for each in choices])
     if len(set(labels)) < len(labels) or not all(labels):
         labels = _labels(choices)
     if len(set(labels)) < len(labels) or not all(labels):
@@ -208,11 +209,6 @@ def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> 
 def _labels(choices: Sequence[Mapping[str, str]]) -> list[str]:
     names, told = telling_choices(choices), _told(choices)
     return [", ".join(dict.fromkeys(filter(None, (_part(name, each) for name in names)))) for each in told]
-
-
-def _without_beginning(elicitation: str) -> str:
-    method, _, rest = elicitation.partition(", begun ")
-    return method + "".join(rest.partition(", thinking")[1:])
 
 
 def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str]) -> pd.DataFrame:
