@@ -377,6 +377,20 @@ def test_reccon_is_read_as_released(reccon):
     assert found.labels == ("anger", "happiness", "sadness")  # whose cause nobody marked is not asked about
 
 
+def test_an_emotion_that_reccon_spells_otherwise_gets_its_usual_name_if_that_is_there(reccon):
+    said = json.loads(reccon.read_text())
+    [turns], [of_joy] = said["tr_1"], said["tr_2"]
+    of_joy[0]["emotion"] = "happines"
+    reccon.write_text(json.dumps(said))
+    assert read(reccon, OF_RECCON).labels == ("anger", "happines", "sadness")
+    turns[0] |= {"emotion": "happiness"} | {name: value for name, value in of_joy[0].items() if name.startswith("exp")}
+    turns[0]["expanded emotion cause span"] = ["They took my permit"]
+    reccon.write_text(json.dumps(said))
+    found = read(reccon, OF_RECCON)
+    assert found.labels == ("anger", "happiness", "sadness")
+    assert [each.emotion for each in found.narratives.narratives if each.narrative_id == "tr_2:1"] == ["happiness"]
+
+
 def test_an_utterance_that_nobody_marked_has_an_emotion_still(reccon):
     found = read(reccon, OF_RECCON | {"evidence": None, "cause": None})
     assert [each.narrative_id for each in found.narratives.narratives] == ["tr_1:1", "tr_1:2", "tr_1:3", "tr_2:1"]
