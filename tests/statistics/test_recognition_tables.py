@@ -444,3 +444,43 @@ def test_a_group_for_which_the_model_does_not_answer_has_no_lower_recall():
     assert (gap["recall"], gap["macro_f1"]) == (0, 0)
     assert gap["unreadable"] == pytest.approx(-1 / 4)
     assert gap["unreadable_high"] < 0
+
+
+def pairs_simulated(n_conversations, seed):
+    """Draw answers about three targets a conversation, of a model that finds fewer causes for the other group.
+
+    The last of a target's lines is most often a cause; conversations, utterances and both together differ in ease.
+    """
+    rng = np.random.default_rng([n_conversations, seed])
+    unit, turn, candidate = np.array(
+        [(c, 2 * k + 2, line) for c in range(n_conversations) for k in range(3) for line in range(1, 2 * k + 3)]
+    ).T
+    is_cause = rng.random(unit.size) < np.where(turn == candidate, 0.7, 0.12)
+    ease = rng.normal(0, 0.8, n_conversations)[unit] + rng.normal(0, 1, unit.size)
+    eager = rng.normal(0, 0.5, n_conversations)[unit]
+    names = [f"c{c}:{t}.{k}" for c, t, k in zip(unit, turn, candidate, strict=True)]
+    made = []
+    for inside, finds in ((True, 0.6), (False, 0.1)):
+        own = finds + rng.normal(0, 0.5, n_conversations)[unit]
+        yes = rng.random(unit.size) < 1 / (1 + np.exp(-np.where(is_cause, ease + own, eager - 1.5)))
+        said = np.where(rng.random(unit.size) < 0.03, None, yes)
+        made.append(entailed(list(zip(names, is_cause.tolist(), said, strict=True)), in_group=inside))
+    return pd.concat(made, ignore_index=True)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("n_conversations", [20, 50, 100])
+def test_entailment_covers_as_often_as_the_docstring_says(n_conversations):
+    where = [("all", "all"), ("pairs", "in_group"), ("pairs", "gap")]
+    large = entailment_table(pairs_simulated(5_000, 0), seed=7, n_draws=0)
+    true = {at: row_of(large, *at) for at in where}
+    held = {(at[1], name): 0 for at in where for name in ENTAILED}
+    for seed in range(1, 401):
+        table = entailment_table(pairs_simulated(n_conversations, seed), seed=7, n_draws=200)
+        for at in where:
+            row = row_of(table, *at)
+            for name in ENTAILED:
+                held[at[1], name] += row[f"{name}_low"] <= true[at][name] <= row[f"{name}_high"]
+    print(n_conversations, held)
+    assert min(held.values()) / 400 >= 0.90
+    assert max(held.values()) / 400 <= 0.985

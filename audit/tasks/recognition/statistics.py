@@ -183,7 +183,8 @@ def entailment_table(
     With causes as positives: precision, recall and F1, F1 of the negatives, and the mean of the two F1 are RECCON's
     "Pos. F1", "Neg. F1" and "macro F1" [1]_. All readable answers of a level count alike. Unreadable ones are missing
     from them, and are a number of their own, so that a model that declines to answer for one group does not seem to see
-    fewer causes there.
+    fewer causes there. For 400 simulated corpora each of 20, 50 and 100 conversations, 95% intervals held the true
+    numbers and the true gaps in 92 to 98% (``tests``, marked slow).
 
     References
     ----------
