@@ -500,7 +500,8 @@ class Server:
             if self.key.variable:
                 what, remedy = "rejected the key", f"export {self.key.variable}=... with a key for this server"
             else:
-                what, remedy = "asks for a key", "export one, and name its variable: model.api_key_env=NAME"
+                # The options of a model and of a judge have two beginnings, but the same ends.
+                what, remedy = "asks for a key", "export one, and name its variable in api_key_env= (beside base_url=)"
             raise ModelError(f"{self.base_url}: {what} (HTTP {status}{_said(body)}); {remedy}")
         if 300 <= status < 400:
             raise ModelError(

@@ -328,6 +328,12 @@ def test_a_wrong_key_is_refused_in_a_line_that_does_not_hold_it(opened, monkeypa
     assert server.n == 1  # and is not tried again
 
 
+def test_a_server_that_wants_a_key_and_is_given_none_says_where_to_name_one(opened):
+    with Hostile().serving() as url, pytest.raises(ModelError, match=r"asks for a key \(HTTP 401") as refused:
+        opened(url, key=None)
+    assert "api_key_env=" in str(refused.value)
+
+
 def test_a_model_that_is_not_served_is_named_with_those_that_are(opened):
     with (
         Hostile(models=("tiny-instruct",)).serving() as url,
