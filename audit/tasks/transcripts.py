@@ -438,6 +438,5 @@ def _units(rows: pd.DataFrame, asked: pd.Series) -> tuple[list[str], int]:
     links = coo_array((np.ones(len(rows)), (narrative, len(names) + conversation)), shape=(n, n))
     n_apart, unit = connected_components(links, directed=False)
     written = asked.groupby(unit[narrative]).agg(frozenset)
-    alike = pd.Series(pd.factorize(written)[0], index=written.index)
-    units = alike.loc[unit[narrative]]
-    return list(rows.groupby(units.to_numpy())["narrative_id"].transform("first")), n_apart - int(alike.nunique())
+    alike, different = pd.factorize(written)  # whose index is 0 to n_apart - 1
+    return list(rows.groupby(alike[unit[narrative]])["narrative_id"].transform("first")), n_apart - len(different)
