@@ -244,11 +244,13 @@ def _of_raters(given: pd.DataFrame, replies: pd.DataFrame, settings: AnalysisSet
         found = stats.chi2_contingency(counts, correction=False)
         if found.pvalue < settings.alpha / 2:
             rater, group = np.unravel_index((counts.to_numpy() - found.expected_freq).argmax(), counts.shape)
-            name = counts.columns[group]
-            whom = {True: "in-group", False: "out-group"}.get(name, f"to {brief(str(name))}")
+            who, name = (str(each) for each in (counts.index[rater], counts.columns[group]))
+            whom = (
+                f"to {brief(name)}" if column == "experiencer_group" else "in-group" if name == "True" else "out-group"
+            )
             yield (
-                f"Raters scored unlike shares of {what}: {brief(str(counts.index[rater])) or 'one'} scored "
-                f"{counts.iloc[rater, group]} replies {whom}, and {found.expected_freq[rater, group]:.0f} if all had "
+                f"Raters scored unlike shares of {what}: {brief(who) or 'one'} scored "
+                f"{counts.to_numpy()[rater, group]} replies {whom}, and {found.expected_freq[rater, group]:.0f} if all had "
                 "alike shares. If some raters are more severe than others, the corrected gaps are wrong: have each "
                 "reply scored by all, or draw at random who scores which."
             )

@@ -35,6 +35,7 @@ HUMAN_RATINGS: Final[dict[str, str]] = {
 
 _WHOLE: Final = re.compile(r"\+?[0-9]{1,9}(?:[.,]0*)?")
 _YES_NO: Final = {"true": True, "false": False}
+_HASH: Final = "reply_sha256"
 _TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")  # columns of the key that hold true or false
 
 Place: TypeAlias = tuple[str, str]
@@ -109,7 +110,11 @@ def key_file(key: pd.DataFrame) -> bytes:
 
 def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty: Collection[str] = ()) -> pd.DataFrame:
     """Read the key of an export: its ``columns``, one row an item. Cells of ``may_be_empty`` may be empty."""
-    rows = read_cells(path, dict(zip(columns, columns, strict=True)), of="items", may_be_empty=may_be_empty)
+    needed = [name for name in columns if name != _HASH]  # keys of earlier versions have none
+    rows = read_cells(
+        path, dict(zip(needed, needed, strict=True)), of="items", may_be_empty=may_be_empty,
+        may_be_missing=(_HASH,) if _HASH in columns else (),
+    )  # fmt: skip
     check_unique((cells["item_id"] for _, cells in rows), of="item", place=str(path))
     found: dict[str, list[object]] = {name: [] for name in columns}
     for place, cells in rows:
@@ -127,8 +132,14 @@ def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty:
     return pd.DataFrame(found)
 
 
-def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Questions) -> HumanRatings:
-    """Read what raters sent back, from the form or a spreadsheet.
+def read_human_ratings(
+    paths: Sequence[Path],
+    *,
+    key: pd.DataFrame,
+    questions: Questions,
+    shown: Mapping[str, str] | None = None,  # the reply of each item
+) -> HumanRatings:
+    """Read what raters sent back, from the form or a spreadsheet. A reply in it must be that of the row's item.
 
     The rater is in a column ``rater``, or else the file's name without its suffix. If items come in lists (``list`` in
     the key), each rater has one. Contradictions of a rater, items of another export and scores off the scale raise
@@ -155,7 +166,7 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
     own_list: dict[str, str] = {}
     n_double = 0
     for path in paths:
-        for place, rater, item, answers in _rows(path, questions, known, named):
+        for place, rater, item, answers in _rows(path, questions, known, named, shown or {}):
             n_double += (rater, item) in seen
             seen.add((rater, item))
             if own_list.setdefault(rater, list_of[item]) != list_of[item]:
@@ -205,7 +216,7 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
 
 
 def _rows(
-    path: Path, questions: Questions, known: frozenset[str], named: dict[str, Path]
+    path: Path, questions: Questions, known: frozenset[str], named: dict[str, Path], shown: Mapping[str, str]
 ) -> list[tuple[str, str, str, dict[str, float]]]:
     """Read a file's rows: place, rater, item and the scores given."""
     file = printable(str(path))
@@ -217,7 +228,7 @@ def _rows(
         dict(zip(columns, columns, strict=True)),
         of="ratings",
         may_be_empty=[*columns, "rater"],
-        may_be_missing=["rater"],
+        may_be_missing=["rater", *(["reply"] if shown else [])],
         numbers=[question.name for question in asked if not isinstance(question, OptionQuestion)],
         remedy=remedy,
     )
@@ -241,6 +252,12 @@ def _rows(
             faults.add(place, "has no rater, but other rows have one; fill the cell")
         if item not in known:
             faults.add(place, f"the item {brief(item)!r} is not in the key; correct it, or remove the row")
+        elif (read := _letters(cells.get("reply", ""))) and read != _letters(seen(shown[item])):
+            faults.add(
+                place,
+                f"the reply is not that of item {item!r}: columns were sorted apart, or the text was edited; have the "
+                "rater rate the sheet as it was exported",
+            )
         try:
             given = {
                 question.name: _score(cells[question.name], question) for question in asked if cells[question.name]
@@ -251,6 +268,11 @@ def _rows(
         found.append((place, rater, item, given))
     faults.check()
     return found
+
+
+def _letters(text: str) -> str:
+    """Return what a spreadsheet leaves as it is of a text."""
+    return re.sub(r"[\W_]+", "", text)
 
 
 def _score(cell: str, question: Asked) -> float:
