@@ -74,8 +74,8 @@ def test_what_raters_saved_is_analysed_beside_the_measures(finished, audit, tmp_
     assert "move it away" in capsys.readouterr().err
 
 
-def test_scores_of_other_replies_are_not_imported(finished, audit, tmp_path, capsys):
-    """An export of another run with the same prompts, and a sheet whose columns were sorted apart."""
+def test_scores_of_other_replies_are_not_imported(judged, finished, audit, tmp_path, capsys):
+    """A sheet whose columns were sorted apart, and the export of another run with the same prompts."""
     assert audit("people", "export", finished, "n=8", "seed=1") == 0
     raters = finished / "people" / "raters"
     items = pd.read_csv(raters / "items.csv")
@@ -85,13 +85,10 @@ def test_scores_of_other_replies_are_not_imported(finished, audit, tmp_path, cap
     assert audit("people", "import", finished, tmp_path / "sorted.csv") == 2
     assert re.search(r"sorted\.csv: .*line \d+: the reply is not that of item", capsys.readouterr().err)
     items.sample(frac=1, random_state=1).to_csv(tmp_path / "whole.csv", index=False)  # whole rows may move
-    key = finished / "people" / "key.csv"
-    mine = key.read_bytes()
-    other = pd.read_csv(key, dtype=str)
-    other.assign(reply_sha256=other["reply_sha256"].to_numpy()[::-1]).to_csv(key, index=False)
-    assert audit("people", "import", finished, tmp_path / "whole.csv") == 2
-    assert "items are of other replies than this run's" in capsys.readouterr().err
-    key.write_bytes(mine)
+    other = shutil.copytree(judged, tmp_path / "other")
+    shutil.copytree(finished / "people", other / "people")
+    assert audit("people", "import", other, tmp_path / "whole.csv") == 2
+    assert "key.csv was not stored by this run" in capsys.readouterr().err
     assert audit("people", "import", finished, tmp_path / "whole.csv") == 0
 
 

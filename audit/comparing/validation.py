@@ -245,14 +245,12 @@ def _of_raters(given: pd.DataFrame, replies: pd.DataFrame, settings: AnalysisSet
         if found.pvalue < settings.alpha / 2:
             rater, group = np.unravel_index((counts.to_numpy() - found.expected_freq).argmax(), counts.shape)
             who, name = (str(each) for each in (counts.index[rater], counts.columns[group]))
-            whom = (
-                f"to {brief(name)}" if column == "experiencer_group" else "in-group" if name == "True" else "out-group"
-            )
+            whom = {"True": "in-group", "False": "out-group"}.get(name, f"to {brief(name)}")
+            n, usual = counts.to_numpy()[rater, group], found.expected_freq[rater, group]
             yield (
-                f"Raters scored unlike shares of {what}: {brief(who) or 'one'} scored "
-                f"{counts.to_numpy()[rater, group]} replies {whom}, and {found.expected_freq[rater, group]:.0f} if all had "
-                "alike shares. If some raters are more severe than others, the corrected gaps are wrong: have each "
-                "reply scored by all, or draw at random who scores which."
+                f"Raters scored unlike shares of {what}: {brief(who) or 'one'} scored {n} replies {whom}, and "
+                f"{usual:.0f} if all had alike shares. If some raters are more severe than others, the corrected gaps "
+                "are wrong: have each reply scored by all, or draw at random who scores which."
             )
 
 

@@ -32,11 +32,10 @@ KEY: Final[dict[str, str]] = {
     "status": "written or cut",
     "names_perceiver": "whether words of the perceiver's identity stand in the reply: raters may guess it",
     "names_experiencer": "whether words of the experiencer's identity do",
-    "reply_sha256": "SHA-256 of the reply in UTF-8, so that an import finds another run's",
 }
 """Columns of the key, which never goes to raters."""
 
-_NEEDED: Final = tuple(name for name in KEY if not name.startswith(("item_id", "names_", "reply_")))
+_NEEDED: Final = tuple(name for name in KEY if name not in ("item_id", "names_perceiver", "names_experiencer"))
 _WORDS: Final = {name: str for name in _NEEDED if name not in ("prompt_index", "in_group")}
 _LETTERS: Final = str.maketrans("0123456789abcdef", "bcdfghjkmnpqrstv")
 """Replaces hexadecimal digits: without vowels and digits, no identifier is a word, month or number."""
@@ -145,7 +144,6 @@ def sample_items(replies: pd.DataFrame, *, n: int | None, seed: int, mask_experi
         in_group=chosen["in_group"].astype(bool),
         names_perceiver=_named_in(words["text"], words["perceiver"], key["dimension"]),
         names_experiencer=_named_in(words["text"], words["experiencer"], key["dimension"]),
-        reply_sha256=words["text"].map(reply_sha256),
     )
     shown = pd.DataFrame({"item_id": key["item_id"], "person": words["experiencer"], "narrative": words["narrative"]})
     shown["reply"] = words["text"]
@@ -216,11 +214,6 @@ def _secret(eligible: pd.DataFrame, *, seed: int) -> bytes:
     for index, text in zip(eligible["prompt_index"], eligible["text"].astype(str), strict=True):
         made.update(f"\0{index}\0{text}".encode("utf-8", "surrogatepass"))
     return made.digest()
-
-
-def reply_sha256(text: str) -> str:
-    """Return what tells one reply from another."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def identifiers(things: Iterable[object], *, secret: bytes) -> list[str]:

@@ -35,7 +35,6 @@ HUMAN_RATINGS: Final[dict[str, str]] = {
 
 _WHOLE: Final = re.compile(r"\+?[0-9]{1,9}(?:[.,]0*)?")
 _YES_NO: Final = {"true": True, "false": False}
-_HASH: Final = "reply_sha256"
 _TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")  # columns of the key that hold true or false
 
 Place: TypeAlias = tuple[str, str]
@@ -110,11 +109,7 @@ def key_file(key: pd.DataFrame) -> bytes:
 
 def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty: Collection[str] = ()) -> pd.DataFrame:
     """Read the key of an export: its ``columns``, one row an item. Cells of ``may_be_empty`` may be empty."""
-    needed = [name for name in columns if name != _HASH]  # keys of earlier versions have none
-    rows = read_cells(
-        path, dict(zip(needed, needed, strict=True)), of="items", may_be_empty=may_be_empty,
-        may_be_missing=(_HASH,) if _HASH in columns else (),
-    )  # fmt: skip
+    rows = read_cells(path, dict(zip(columns, columns, strict=True)), of="items", may_be_empty=may_be_empty)
     check_unique((cells["item_id"] for _, cells in rows), of="item", place=str(path))
     found: dict[str, list[object]] = {name: [] for name in columns}
     for place, cells in rows:

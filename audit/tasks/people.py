@@ -11,7 +11,7 @@ import pandas as pd
 
 from audit.asking.conversations import grid_of, narratives_of
 from audit.errors import ConfigError, StoreError
-from audit.people.items import reply_sha256, sample_items
+from audit.people.items import sample_items
 from audit.people.lists import (
     LIST_KEY,
     NORMING_KEY,
@@ -170,31 +170,16 @@ def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[
     if form != "replies":
         return _import_lists(path, form, files, questions)
     key = read_key(place / KEY_FILE)
-    shown = _replies_of(path, place / KEY_FILE, key)
+    with RunFolder(path) as folder:
+        replies = folder.read("replies", n_prompts=Manifest.read(path).n_prompts)
+    text_of = dict(zip(replies["prompt_index"], replies["text"].astype(str), strict=True))
+    shown = {item: text_of[index] for item, index in zip(key["item_id"], key["prompt_index"], strict=True)}
     human = read_human_ratings(files, key=key, questions=questions, shown=shown)
     table = human.table.merge(key[["item_id", "prompt_index"]], on="item_id", how="left", validate="many_to_one")
     asked = [each.model_dump(include={"name", "text", "low", "high"}) for each in questions.questions]
     with RunFolder(path) as folder:
         folder.table(PEOPLE_SCORES).write_csv(table)
     return _found(human, key) | {"questions": asked}, human.remarks
-
-
-def _replies_of(path: Path, file: Path, key: pd.DataFrame) -> dict[str, str]:
-    """Return the reply of each item of a key. ConfigError if the key is of another run's replies."""
-    with RunFolder(path) as folder:
-        replies = folder.read("replies", n_prompts=Manifest.read(path).n_prompts).set_index("prompt_index")["text"]
-    texts = replies.reindex(key["prompt_index"].astype(int)).fillna("").astype(str)
-    others = [
-        item
-        for item, text, told in zip(key["item_id"], texts, key["reply_sha256"], strict=True)
-        if told and told != reply_sha256(text)
-    ]
-    if others:
-        raise ConfigError(
-            f"{file}: {len(others):,} of {plural(len(key), 'item')} are of other replies than this run's (first: "
-            f"{others[0]!r}); import with the run that they were exported from"
-        )
-    return dict(zip(key["item_id"], texts, strict=True))
 
 
 def _import_lists(
