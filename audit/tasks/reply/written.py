@@ -171,7 +171,7 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.judge.own_gap import experiencer_effects
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
-        from audit.tasks.reply.story_check import story_codes, story_remarks
+        from audit.tasks.reply.story_check import story_codes, story_remarks, unanswered_remarks
         from audit.tasks.reply.turns import turn_table
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
@@ -235,6 +235,7 @@ class WrittenTexts(Task[Plan]):
         remarks = (
             *unscored,
             *story_remarks(followed, manifest),
+            *(unanswered_remarks(folder, manifest, replies, followed) if followed else ()),
             *(() if observed is None else observed.remarks()),
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,
