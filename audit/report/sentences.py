@@ -72,6 +72,10 @@ LIMITS: Final = {
         "Observational",
         "nobody chose which group writes what, so a difference between groups may be one between their messages",
     ),
+    "no_better_than_guesses": (
+        "Answers no better than guesses",
+        "answers that do not depend on what was said show nothing about who is understood",
+    ),
     "unanswered_group": (
         "A group whose replies do not match the story",
         "what is measured of replies that would fit any story says little about that group",

@@ -20,11 +20,11 @@ from audit.asking.elicitation.plain_text import answer_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.conversations import told_apart_by
-from audit.statistics.manipulation import DOES_NOT_FOLLOW, codes_of, manipulation_rows
+from audit.statistics.manipulation import codes_of, manipulation_rows
 from audit.statistics.ratings import BASELINES, without_dimensions
 from audit.statistics.remarks import Remark
 from audit.tables.formatting import brief, interval, plural, unsigned
-from audit.tables.ratings import Status
+from audit.tables.ratings import DOES_NOT_FOLLOW, Status
 from audit.tables.replies import SCORED, TRANSCRIPTS
 from audit.tables.stages import STAGES
 from audit.tasks.measures.regard import MASK, IdentityMask
