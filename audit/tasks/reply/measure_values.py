@@ -61,8 +61,8 @@ def measures_of(
         for n, diversity in CORPORA.items():
             row = _row(measure_facts(diversity), scorer="a count of words", n_replies=n_replies)
             rows.append(row | {"status": "described", "n_scored": n_replies, "mean": distinct(texts, n)})
-    of_talk = stages is not None and manifest.strategy.n_turns > 1
-    for values, measure in _fates(replies, declined_earlier(stages) if of_talk else set()):
+    earlier = set() if stages is None or manifest.strategy.n_turns == 1 else declined_earlier(stages)
+    for values, measure in _fates(replies, earlier):
         own_values = values[values.index.isin(asked)]
         rows.append(_row(measure, scorer="status of the reply", n_replies=len(own_values), values=own_values))
         outcomes.append(_outcome(measure, values=values))
