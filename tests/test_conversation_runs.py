@@ -168,3 +168,17 @@ def test_each_possible_cause_is_asked_about_as_in_reccon(audit, make_model, corp
 def test_what_can_not_be_asked_is_said_before_the_model_is_loaded(more, said, audit, corpus, capsys):
     assert audit("run", *overrides("no/model", corpus, "run", *more)) == 2
     assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_model_that_always_says_yes_or_one_label_is_told_to_guess(audit, make_model, corpus, tmp_path, capsys):
+    said = pd.read_csv(corpus).assign(why=["", "1||2"] * 3 + ["", "none"] * 3)
+    said.to_csv(corpus, index=False)
+    more = ("task=entailment", "stimuli.conversations.evidence=why")
+    assert audit("run", *overrides(make_model(says="Yes"), corpus, "yes", *more)) == 0
+    page = (tmp_path / "yes" / "report.html").read_text()
+    assert "Yes is not shown to be said more often of causes than of other utterances" in page
+    assert "To say yes of all has F1 0.67 of causes" in page  # half of the utterances are causes: 2 · ½ / (1 + ½)
+    assert "answers no better than guesses" in capsys.readouterr().out
+    assert audit("run", *overrides(make_model(says="anger"), corpus, "label", "task=emotion")) == 0
+    page = (tmp_path / "label" / "report.html").read_text()
+    assert "Answers are not shown to be right more often than" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,7 @@ def audit(tmp_path, monkeypatch):
 
     def report(rows: pd.DataFrame, *words: str):
         rows.to_csv("replies.csv", index=False)
+        shutil.rmtree("run", ignore_errors=True)
         assert main(["report", "replies=replies.csv", "run_dir=run", LEXICAL, *words]) == 0
         return heads_of("run")
 
@@ -114,10 +116,41 @@ def test_longer_messages_of_one_group_are_no_finding_and_would_be_one_without_co
     rows = transcripts(longer_messages=30)
     assert named(audit(rows)) == set()
     monkeypatch.setattr("audit.tasks.reply.observed.Observed._base", lambda self: pd.DataFrame(index=self.told.index))
-    own = rows.assign(message="the same to all")  # nor is the same measure of the message left
+    own = rows.assign(message=rows["id"])  # nor is the same measure of the message left
     own.to_csv("replies.csv", index=False)
     assert main(["report", "replies=replies.csv", "run_dir=plain", LEXICAL]) == 0
     assert ("n_words", "Muslim", "higher") in named(heads_of("plain"))
+
+
+def test_copies_of_chats_are_no_further_chats(audit):
+    """A difference that 40 chats do not show is not shown by eight copies of each."""
+    rows = transcripts(n=40, seed=11).drop(columns="conversation")
+    copies = pd.concat([rows.assign(id=rows["id"] + f"-{k}") for k in range(8)])
+    assert named(audit(copies)) == set()
+    assert "280 of the chats repeat the messages of an earlier one" in Path("run/report.html").read_text("utf-8")
+
+
+def test_a_message_that_is_sent_again_is_no_other_message(audit, tmp_path):
+    """Three messages, 20 times each: how replies to these differ is no finding about messages."""
+    TERMS.to_csv("groups.csv", index=False)
+    rows = pd.concat([
+        matched(n=3, seed=seed, **{group: 3 * place for place, group in enumerate(GROUPS)}).assign(
+            match_id=lambda own, seed=seed: own["match_id"] + f"-{seed}"
+        )
+        for seed in range(20)
+    ])  # fmt: skip
+    assert named(audit(rows, "groups=groups.csv")) == set()
+    assert read_transcripts(tmp_path / "replies.csv", tmp_path / "groups.csv").rows["conversation"].nunique() == 3
+    heads = audit(matched(n=60, Hindu=9), "groups=groups.csv")  # as many other messages are a finding
+    assert ("n_words", "Hindu", "lower") in named(heads)
+
+
+def test_a_group_of_one_user_shows_nothing_of_the_group(audit):
+    rows = transcripts(shorter=8)
+    alone = rows["conversation"].where(rows["group"] != "Muslim", "one Muslim")
+    assert named(audit(rows.assign(conversation=alone))) == set()
+    notes = read_exactly("run/tables/disparity.csv").query("view == 'no_persona' and outcome == 'n_words'")["note"]
+    assert notes.str.contains("all replies to some group are of one conversation").any()
 
 
 def test_a_system_prompt_that_one_group_meets_more_often_is_adjusted_for(audit):
@@ -126,6 +159,11 @@ def test_a_system_prompt_that_one_group_meets_more_often_is_adjusted_for(audit):
     rows["reply"] = rows["reply"].where(~brief, rows["reply"].str.split().str[8:].str.join(" "))
     told = rows.assign(system=np.where(brief, "Be brief.", "Be kind."))
     assert named(audit(told)) == set()
+    assert "the system prompt. Other differences" in Path("run/report.html").read_text("utf-8")
+    # prompts that name each user cannot be adjusted for, nor can words for a date
+    unique = told.assign(system=told["system"] + told["id"], date=told["system"])
+    assert ("n_words", "Muslim", "lower") in named(audit(unique))
+    assert "message and the same measure of the message. Other" in Path("run/report.html").read_text("utf-8")
     rows.to_csv("replies.csv", index=False)
     assert main(["report", "replies=replies.csv", "run_dir=untold", LEXICAL]) == 0
     assert ("n_words", "Muslim", "lower") in named(heads_of("untold"))
@@ -204,6 +242,31 @@ def test_matches_whose_messages_differ_are_observational(audit):
     )
     assert heads.loc[("n_words", "Hindu"), "claim"] == "observational"
     assert "In 40 of 40 matches" in Path("run/report.html").read_text("utf-8")
+
+
+def test_matches_that_were_asked_on_other_days_are_observational(audit):
+    """All that one group got is of another month; some minutes, or a night, are no reason."""
+    TERMS.to_csv("groups.csv", index=False)
+    for late, claim in (("2026-05-01T00:10:00Z", "words"), ("2026-06-01T00:10:00Z", "observational")):
+        rows = matched(Hindu=9).assign(date="2026-04-30T23:50:00Z")
+        rows.loc[rows["experiencer"] == "a Hindu", "date"] = late
+        assert audit(rows, "groups=groups.csv").loc[("n_words", "Hindu"), "claim"] == claim
+
+
+def test_the_page_tells_if_nothing_in_the_file_tells_the_model_the_group(audit):
+    TERMS.to_csv("groups.csv", index=False)
+    for text, is_told in (("A {} lost number {}.", True), ("I lost number {1}.", False)):
+        change = lambda message, group, text=text: text.format(group, message.split()[-1])  # noqa: E731
+        audit(matched(change=change), "groups=groups.csv")
+        page = Path("run/report.html").read_text("utf-8")
+        assert ("In 40 of 40 matches all groups have the same messages" in page) == (not is_told)
+
+
+def test_a_system_prompt_that_tells_the_group_is_no_other_system_prompt(audit):
+    TERMS.to_csv("groups.csv", index=False)
+    rows = matched(Hindu=9)
+    rows["system"] = "The user is " + rows["experiencer"] + "."
+    assert audit(rows, "groups=groups.csv").loc[("n_words", "Hindu"), "claim"] == "words"
 
 
 def test_an_incomplete_match_is_used_for_what_it_has(audit):

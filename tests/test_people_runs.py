@@ -74,6 +74,24 @@ def test_what_raters_saved_is_analysed_beside_the_measures(finished, audit, tmp_
     assert "move it away" in capsys.readouterr().err
 
 
+def test_scores_of_other_replies_are_not_imported(judged, finished, audit, tmp_path, capsys):
+    """A sheet whose columns were sorted apart, and the export of another run with the same prompts."""
+    assert audit("people", "export", finished, "n=8", "seed=1") == 0
+    raters = finished / "people" / "raters"
+    items = pd.read_csv(raters / "items.csv")
+    questions = [name for name in items if name not in ("item_id", "person", "narrative", "reply")]
+    items = items.assign(**dict.fromkeys(questions, 3))
+    items.assign(reply=items["reply"].sort_values().to_numpy()[::-1]).to_csv(tmp_path / "sorted.csv", index=False)
+    assert audit("people", "import", finished, tmp_path / "sorted.csv") == 2
+    assert re.search(r"sorted\.csv: .*line \d+: the reply is not that of item", capsys.readouterr().err)
+    items.sample(frac=1, random_state=1).to_csv(tmp_path / "whole.csv", index=False)  # whole rows may move
+    other = shutil.copytree(judged, tmp_path / "other")
+    shutil.copytree(finished / "people", other / "people")
+    assert audit("people", "import", other, tmp_path / "whole.csv") == 2
+    assert "key.csv was not stored by this run" in capsys.readouterr().err
+    assert audit("people", "import", finished, tmp_path / "whole.csv") == 0
+
+
 def test_what_can_not_be_exported_or_imported_is_one_line(finished, audit, tmp_path, capsys):
     for arguments, said in (
         (("export",), "people export needs one run folder"),

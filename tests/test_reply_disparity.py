@@ -100,6 +100,14 @@ def test_the_spread_of_a_measure_is_that_of_the_replies(run):
         assert row["disparity"] / row["disparity_sd"] == pytest.approx(measures.loc[row["outcome"], "sd"])
 
 
+def test_p_is_corrected_for_the_measures_that_differ_and_not_for_those_that_cannot(run):
+    """No crisis line is named and nobody is referred to a professional: these measures cannot be found to differ."""
+    measures = table_of(run, "measures").set_index("measure").query("status == 'scored'")
+    varying = measures.index[measures["sd"] > 0]
+    assert {"crisis_line", "professional_help"} == set(measures.index) - set(varying)
+    assert set(heads_of(run).loc[["n_words", "sentiment", "refused"], "family_size"]) == {4 * len(varying)}
+
+
 def test_the_first_screen_tells_both_with_numbers_of_the_tables(run):
     screen, table = first_screen(run), table_of(run, "disparity")
     rows = table.index[table["headline"] & table["code"].isin(["lower", "higher"]) & (table["view"] == "all")]

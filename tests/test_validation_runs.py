@@ -192,6 +192,42 @@ def test_labels_that_chance_did_not_choose_are_named(planted, command, capsys):
     assert row_of(table, what="place")["p"] < row_of(table, what="score")["p"]
 
 
+def test_labels_of_the_extremes_are_named_though_their_mean_is_that_of_all(planted, command, capsys):
+    middle = planted["judge"] - planted.groupby("experiencer_group", observed=True)["judge"].transform("median")
+    far = planted.loc[middle.abs().sort_values().index[-200:]]
+    assert validate(command, labelled(far, command, 150, name="far.csv")) == 0
+    found = row_of(tables_of(command)["labelled_replies"], what="spread")
+    assert found["labelled"] > found["all"] + 0.2
+    assert "mean how far the measure's score is from its mean" in capsys.readouterr().err
+
+
+def test_raters_who_scored_other_groups_are_named(planted, command, capsys):
+    """One rater, 2 points more severe, scored all replies to Hindus: people's D of them would be −2."""
+    drawn = planted.sample(200, random_state=4)
+    of_hindus = drawn["experiencer_group"] == "Hindu"
+    rows = drawn[["prompt_index"]].assign(score=drawn["people"] - 2 * of_hindus)
+    rows.assign(rater=np.where(of_hindus, "anna", "ben")).to_csv(command.folder / "split.csv", index=False)
+    assert validate(command, "split.csv") == 0
+    said = capsys.readouterr().err
+    assert f"anna scored {of_hindus.sum()} replies to Hindu, and" in said
+    rows.assign(rater=np.random.default_rng(1).choice(["anna", "ben"], 200)).to_csv(
+        command.folder / "drawn.csv", index=False
+    )
+    assert validate(command, "drawn.csv") == 0
+    assert "Raters scored unlike shares" not in capsys.readouterr().err
+
+
+def test_scores_of_other_replies_and_scores_on_another_scale_are_told(planted, command, capsys):
+    drawn = planted.sample(200, random_state=4)
+    rows = drawn[["prompt_index"]].assign(score=drawn["people"].sample(frac=1, random_state=1).to_numpy())
+    for name, scores, is_told in (("swapped", rows["score"], True), ("tenth", drawn["people"] / 10, False)):
+        rows.assign(score=scores).to_csv(command.folder / f"{name}.csv", index=False)
+        assert validate(command, f"{name}.csv") == 0
+        said = capsys.readouterr().err
+        assert ("The measure is not shown to order replies as people do" in said) == is_told
+        assert f"People's scores are {scores.min():.3g} to {scores.max():.3g}, those of scores_judge" in said
+
+
 def test_replies_without_a_score_are_counted_and_in_no_gap(planted, command, capsys):
     name = labelled(planted, command, raters=1, name="one.csv")
     labels = pd.read_csv(command.folder / name)

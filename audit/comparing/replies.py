@@ -96,7 +96,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
             raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
         counted = {name: score_counts(stored, name) for name in manifest.scorers}
-        table, outcomes = measures_of(manifest, replies, read_scores(stored), counted)
+        stages = stored.parts(STAGES).frame()
+        table, outcomes = measures_of(manifest, replies, read_scores(stored), counted, stages)
         followed = task_of(manifest).followed(stored, manifest, replies, confidence=self.used.confidence)
         codes = {*story_codes(followed, manifest), *(remark.code for remark in unscored_remarks(manifest, stored))}
         asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
@@ -108,7 +109,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             counts={each.value: int((status == each.value).sum()) for each in ReplyStatus},
             cost=cost_of(
                 asked,
-                stored.parts(STAGES).frame(),
+                stages,
                 n_prompts=manifest.n_prompts,
                 seconds=manifest.timings.seconds_per_prompt,
             ),

@@ -47,7 +47,7 @@ from audit.statistics.status_counts import Tally, outcome_table
 from audit.statistics.verdict import Limits
 from audit.tables.disparity import DISPARITY, deciding_rows
 from audit.tables.shared import OVERALL
-from audit.tasks.reply.gaps import analyse_outcomes, family_of, gap_rows_of, spread_among
+from audit.tasks.reply.gaps import analyse_outcomes, family_of, gap_rows_of, n_tested_with, spread_among
 from audit.tasks.reply.verdicts import MeasuredGaps, measure_verdicts, measured_gaps, scale_of
 
 
@@ -327,7 +327,7 @@ def gaps_of_replies(
         estimates[outcome.name] = {part.cube.dimension: _own_gap(part) for part in found.parts}
         scales = dict.fromkeys(map(str, replies["variant"].unique()), scale_of(outcome))
         rows, of_measure = disparity_rows_and_gaps(
-            found, scales=scales, settings=settings, repetition=told, n_outcomes=len(outcomes)
+            found, scales=scales, settings=settings, repetition=told, n_outcomes=n_tested_with(outcome, outcomes)
         )
         disparity += deciding_rows(rows)
         disparities += of_measure

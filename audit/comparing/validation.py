@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import ConfigError, NotEstimableError, StoreError, attempt
@@ -100,7 +101,12 @@ def validate_measure(
         gaps = tables["corrected_gaps"]
         if not gaps["estimate"].notna().any():
             raise ConfigError(f"labels={labels}: no gap can be corrected: {gaps['note'].iloc[0]}")
-        remarks = (*_remarks(given, outcome, replies), *_unlike(tables["labelled_replies"], manifest.statistics))
+        remarks = (
+            *_remarks(given, outcome, replies),
+            *_unlike(tables["labelled_replies"], manifest.statistics),
+            *_of_raters(given, replies, manifest.statistics),
+            *_unordered(tables["human_correlations"]),
+        )
         page = render_validation(
             tables, about, remarks=remarks, confidence=manifest.statistics.confidence, command=command
         )
@@ -190,12 +196,20 @@ def _remarks(given: pd.DataFrame, outcome: Outcome, replies: pd.DataFrame) -> It
     n_raters = plural(given["rater"].nunique(), "rater")
     yield f"{plural(len(given), 'score')} of {plural(len(labelled), 'reply')} by {n_raters}."
     assert outcome.values is not None
+    values = outcome.values.dropna()
+    of_both = values.loc[values.index.isin(labelled)]
+    if len(of_both):
+        people = given.groupby("prompt_index")["score"].mean().loc[of_both.index]
+        yield (
+            f"People's scores are {people.min():.3g} to {people.max():.3g}, those of {outcome.name} for the same "
+            f"replies {of_both.min():.3g} to {of_both.max():.3g}: both must be on one scale."
+        )
     between = set(
         replies.loc[replies["in_group"].notna() | ~replies["experiencer_group"].isin(BASELINES), "prompt_index"]
     )
     for n, what in (
         (len(labelled - between), "to somebody without a group, or of an invented one"),
-        (len((labelled & between) - set(outcome.values.dropna().index)), "without a score of the measure"),
+        (len((labelled & between) - set(values.index)), "without a score of the measure"),
     ):
         if n:
             yield f"In no gap: {plural(n, 'labelled reply')} {what}."
@@ -208,6 +222,7 @@ def _unlike(compared: pd.DataFrame, settings: AnalysisSettings) -> Iterator[str]
         if p < settings.alpha:
             what = {
                 "score": "mean the measure's score",
+                "spread": "mean how far the measure's score is from its mean,",
                 "place": "mean place in the run",
                 "delta": "the measure's δ",
                 "disparity": f"the measure's D of {brief(str(row['group']))}",
@@ -216,6 +231,37 @@ def _unlike(compared: pd.DataFrame, settings: AnalysisSettings) -> Iterator[str]
                 f"{row['dimension']}: the labelled replies do not look like a random sample: {what} "
                 f"{row['labelled']:.3g} of these and {row['all']:.3g} of all. If chance did not choose them, the "
                 "corrected gaps may be wrong."
+            )
+
+
+def _of_raters(given: pd.DataFrame, replies: pd.DataFrame, settings: AnalysisSettings) -> Iterator[str]:
+    """Warn if some raters scored other groups than the others did: how severe they are would look like a gap."""
+    about = given.merge(replies[["prompt_index", "experiencer_group", "in_group"]], on="prompt_index")
+    for column, what in (("experiencer_group", "groups that are replied to"), ("in_group", "in-group and out-group")):
+        counts = pd.crosstab(about["rater"], about[column].astype(object))
+        if min(counts.shape) < 2:
+            continue
+        found = stats.chi2_contingency(counts, correction=False)
+        if found.pvalue < settings.alpha / 2:
+            rater, group = np.unravel_index((counts.to_numpy() - found.expected_freq).argmax(), counts.shape)
+            who, name = (str(each) for each in (counts.index[rater], counts.columns[group]))
+            whom = {"True": "in-group", "False": "out-group"}.get(name, f"to {brief(name)}")
+            n, usual = counts.to_numpy()[rater, group], found.expected_freq[rater, group]
+            yield (
+                f"Raters scored unlike shares of {what}: {brief(who) or 'one'} scored {n} replies {whom}, and "
+                f"{usual:.0f} if all had alike shares. If some raters are more severe than others, the corrected gaps "
+                "are wrong: have each reply scored by all, or draw at random who scores which."
+            )
+
+
+def _unordered(correlated: pd.DataFrame) -> Iterator[str]:
+    """Warn if the measure does not order replies as people do, as labels of other replies would show."""
+    for row in correlated.loc[(correlated["emotion"] == "all") & ~(correlated["rho_low"] > 0)].to_dict("records"):
+        if np.isfinite(row["rho_low"]):
+            yield (
+                f"The measure is not shown to order replies as people do: Spearman's ρ {row['rho']:.2f} "
+                f"({row['rho_low']:.2f} to {row['rho_high']:.2f}). The labels may be of other replies, or people may "
+                "have scored something else."
             )
 
 
@@ -437,7 +483,7 @@ class _Part:
                 "all": float(mark[every.cells].mean()), "n_labels": int(there.sum()),
             }  # fmt: skip
         uniform = np.full(cube.in_group.size, 1 / cube.in_group.size)
-        means = [("score", "", uniform, cube), ("place", "", uniform, cube)]
+        means = [(what, "", uniform, cube) for what in ("score", "spread", "place")]
         # Low scores chosen of one group and high ones of another may leave the mean as it is, and alter the gaps.
         if self.cube.has_perceivers:
             own_gap = attempt(lambda: in_group_weights(cube))
@@ -459,11 +505,12 @@ class _Part:
         except NotEstimableError:
             return {"n_labels": labelled.cells.size}
         own, of_all = (each.part(strata.of_cell[each.cells] >= 0) for each in (labelled, every))
-        n_clusters = int(self.clusters.max()) + 1
-        in_sample, in_all = (
-            Linear.of_sample(each.place if what == "place" else each.judge, each, strata, n_clusters)
-            for each in (own, of_all)
-        )
+        n_clusters, mean = int(self.clusters.max()) + 1, of_all.judge.mean()
+
+        def scores(of: _Replies) -> FloatArray:
+            return of.place if what == "place" else np.abs(of.judge - mean) if what == "spread" else of.judge
+
+        in_sample, in_all = (Linear.of_sample(scores(each), each, strata, n_clusters) for each in (own, of_all))
         found = Corrected.of(in_sample.plus(in_all, -1.0), _NAN, confidence=self.settings.confidence)
         return {"labelled": in_sample.value, "all": in_all.value, "p": found.p, "n_labels": own.cells.size}
 

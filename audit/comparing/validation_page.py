@@ -35,6 +35,7 @@ _WHATS: Final = {
     "score": "the measure's score",
     "delta": "the measure's δ",
     "disparity": "the measure's D of",
+    "spread": "how far the measure's scores are from their mean",
     "place": "place in the run",
 }
 

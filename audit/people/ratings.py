@@ -127,8 +127,14 @@ def read_key(path: Path, columns: Collection[str] = tuple(KEY), *, may_be_empty:
     return pd.DataFrame(found)
 
 
-def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Questions) -> HumanRatings:
-    """Read what raters sent back, from the form or a spreadsheet.
+def read_human_ratings(
+    paths: Sequence[Path],
+    *,
+    key: pd.DataFrame,
+    questions: Questions,
+    shown: Mapping[str, str] | None = None,  # the reply of each item
+) -> HumanRatings:
+    """Read what raters sent back, from the form or a spreadsheet. A reply in it must be that of the row's item.
 
     The rater is in a column ``rater``, or else the file's name without its suffix. If items come in lists (``list`` in
     the key), each rater has one. Contradictions of a rater, items of another export and scores off the scale raise
@@ -155,7 +161,7 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
     own_list: dict[str, str] = {}
     n_double = 0
     for path in paths:
-        for place, rater, item, answers in _rows(path, questions, known, named):
+        for place, rater, item, answers in _rows(path, questions, known, named, shown or {}):
             n_double += (rater, item) in seen
             seen.add((rater, item))
             if own_list.setdefault(rater, list_of[item]) != list_of[item]:
@@ -205,7 +211,7 @@ def read_human_ratings(paths: Sequence[Path], *, key: pd.DataFrame, questions: Q
 
 
 def _rows(
-    path: Path, questions: Questions, known: frozenset[str], named: dict[str, Path]
+    path: Path, questions: Questions, known: frozenset[str], named: dict[str, Path], shown: Mapping[str, str]
 ) -> list[tuple[str, str, str, dict[str, float]]]:
     """Read a file's rows: place, rater, item and the scores given."""
     file = printable(str(path))
@@ -217,7 +223,7 @@ def _rows(
         dict(zip(columns, columns, strict=True)),
         of="ratings",
         may_be_empty=[*columns, "rater"],
-        may_be_missing=["rater"],
+        may_be_missing=["rater", *(["reply"] if shown else [])],
         numbers=[question.name for question in asked if not isinstance(question, OptionQuestion)],
         remedy=remedy,
     )
@@ -241,6 +247,12 @@ def _rows(
             faults.add(place, "has no rater, but other rows have one; fill the cell")
         if item not in known:
             faults.add(place, f"the item {brief(item)!r} is not in the key; correct it, or remove the row")
+        elif (read := _letters(cells.get("reply", ""))) and read != _letters(seen(shown[item])):
+            faults.add(
+                place,
+                f"the reply is not that of item {item!r}: columns were sorted apart, or the text was edited; have the "
+                "rater rate the sheet as it was exported",
+            )
         try:
             given = {
                 question.name: _score(cells[question.name], question) for question in asked if cells[question.name]
@@ -251,6 +263,11 @@ def _rows(
         found.append((place, rater, item, given))
     faults.check()
     return found
+
+
+def _letters(text: str) -> str:
+    """Return what a spreadsheet leaves as it is of a text."""
+    return re.sub(r"[\W_]+", "", text)
 
 
 def _score(cell: str, question: Asked) -> float:

@@ -72,6 +72,14 @@ LIMITS: Final = {
         "Observational",
         "nobody chose which group writes what, so a difference between groups may be one between their messages",
     ),
+    "no_better_than_guesses": (
+        "Answers no better than guesses",
+        "answers that do not depend on what was said show nothing about who is understood",
+    ),
+    "unanswered_group": (
+        "A group whose replies do not match the story",
+        "what is measured of replies that would fit any story says little about that group",
+    ),
     "replies_missing": ("Many replies without a score", "the missing scores may differ from the others"),
     "replies_cut": ("Many cut replies", "a reply that stops in the middle is scored up to there"),
     "judge_mass": (

@@ -569,6 +569,7 @@ class Outside(_ManifestPart):
     n_unequal: Count = 0  # matches in which more differs than the words for the groups
     n_matches: Count = 0
     n_untold: Count = 0  # replies that were left out because their messages tell no group, or several
+    n_repeated: Count = 0  # chats, or matches, with the messages of an earlier one
 
     @property
     def observational(self) -> bool:

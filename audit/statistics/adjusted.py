@@ -19,6 +19,7 @@ from audit.statistics.ratings import BoolArray, FloatArray, IntArray
 
 ADJUSTED: Final = "adjusted"  # as `estimator` of tables
 _NOTHING: Final = 1e-10  # a column's remaining sum of squares counts as 0 below this share of its own
+_ONE_UNIT: Final = "all replies to some group are of one conversation, or answer one message: leave that group out"
 _UNDETERMINED: Final = "groups, or what replies are adjusted for, cannot be told apart in these replies"
 
 
@@ -59,8 +60,9 @@ def adjusted_contrasts(
     -----
     The model is y_r = μ_c(r) + x_r'γ + ε_r, c the pair that reply r is of, by ordinary least squares; the contrast is
     ⟨w, μ̂⟩. Standard errors are CR2 with Satterthwaite's degrees of freedom, clustered by conversation, see
-    :func:`~audit.statistics.clustered.clustered`. ``by_narrative`` has a value for each unit u, ⟨w, μ̂⟩ + U ψ_u with its
-    part ψ_u = w'(X'X)⁺X_u'e_u in the estimate, so that their mean is the contrast.
+    :func:`~audit.statistics.clustered.clustered`; each pair of the contrast needs replies of two. ``by_narrative`` has
+    a value for each unit u, ⟨w, μ̂⟩ + U ψ_u with its part ψ_u = w'(X'X)⁺X_u'e_u in the estimate, so that their mean is
+    the contrast.
     """
     flat, w = y.reshape(len(y), -1), weights.reshape(len(weights), -1)
     there = ~np.isnan(flat)
@@ -87,11 +89,16 @@ def adjusted_contrasts(
     parts = np.where(used, directions @ design.inverse @ scores.T, np.nan)
     n_units, rounding = int(used.sum()), 64 * EPSILON * float(np.abs(numbers).max()) * len(numbers) ** 0.5
     of_cell = np.bincount(design.cell, minlength=w.shape[1])
+    # with one unit a group's mean and the unit's are the same: residuals do not show how units differ
+    n_units_of = np.bincount(np.unique(np.stack([design.cell, unit]), axis=1)[0], minlength=w.shape[1])
     members = []
     for m, own in enumerate(w):
         n_pairs = int(np.count_nonzero(own))
         if not determined[m] or (of_cell[own != 0] == 0).any():
             members.append(FamilyMember(n_pairs=n_pairs, estimator=ADJUSTED, note=_UNDETERMINED))
+            continue
+        if (n_units_of[own != 0] < 2).any():
+            members.append(FamilyMember(n_pairs=n_pairs, estimator=ADJUSTED, note=_ONE_UNIT))
             continue
         size = 0.0 if abs(delta[m]) <= rounding else float(delta[m])
         pooled = summarise_contrasts(

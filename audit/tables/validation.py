@@ -76,8 +76,8 @@ LABELLED_REPLIES: Final = Table(
         **_PLACE,
         "what": word(
             "experiencer or perceiver (the share of replies with this group), in_group (the share of in-group "
-            "replies), score (the measure's mean), place (mean place of the replies in the run, from 0 to 1), delta or "
-            "disparity (the measure's gap)"
+            "replies), score (the measure's mean), spread (how far its scores are from their mean), place (mean "
+            "place of the replies in the run, from 0 to 1), delta or disparity (the measure's gap)"
         ),
         "group": word("the group; else empty"),
         "labelled": number(

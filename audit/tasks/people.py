@@ -170,7 +170,11 @@ def import_ratings(path: Path, form: Form, files: Sequence[Path]) -> tuple[dict[
     if form != "replies":
         return _import_lists(path, form, files, questions)
     key = read_key(place / KEY_FILE)
-    human = read_human_ratings(files, key=key, questions=questions)
+    with RunFolder(path) as folder:
+        replies = folder.read("replies", n_prompts=Manifest.read(path).n_prompts)
+    text_of = dict(zip(replies["prompt_index"], replies["text"].astype(str), strict=True))
+    shown = {item: text_of[index] for item, index in zip(key["item_id"], key["prompt_index"], strict=True)}
+    human = read_human_ratings(files, key=key, questions=questions, shown=shown)
     table = human.table.merge(key[["item_id", "prompt_index"]], on="item_id", how="left", validate="many_to_one")
     asked = [each.model_dump(include={"name", "text", "low", "high"}) for each in questions.questions]
     with RunFolder(path) as folder:

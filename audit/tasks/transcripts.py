@@ -54,6 +54,7 @@ class Transcripts:
     matched: bool  # whether rows have a match id, which is then the narrative_id
     n_unequal: int  # matches in which more differs than the words for the groups
     n_untold: int  # replies that were left out, because their messages tell no group, or several
+    n_repeated: int  # chats, or matches, with the messages of an earlier one
     emotion_given: bool
     files: Mapping[str, Any]  # for the manifest
     stems: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class Transcripts:
             n_missing_codes=0,
             files={
                 **self.files, "matched": self.matched, "n_unequal": self.n_unequal, "n_matches": n_matches,
-                "n_untold": self.n_untold,
+                "n_untold": self.n_untold, "n_repeated": self.n_repeated,
             },
         ).having(stems_stated=True, stems=self.stems, pairs_drawn=self.drawn)  # fmt: skip
 
@@ -168,18 +169,20 @@ def read_transcripts(replies: Path, groups: Path | None, *, columns: Mapping[str
             f"{table.name}: {n:,} words for groups are more than {_MOST} that can be compared; give groups, not texts"
         )
     _check_once(table, rows, places, matched=matched)
-    n_unequal = _n_unequal(rows, [term for _, term in group_of]) if matched else 0
+    asked = _without_groups(rows, [term for _, term in group_of])
+    n_unequal = _n_unequal(rows, asked) if matched else 0
     if n_unequal and "perceiver" in table.columns:
         raise ConfigError(
             f"{table.name}: in {n_unequal:,} of the matches more differs than the words for the groups, so δ would not "
             "be of the groups; give equal messages, or leave the column 'perceiver' out"
         )
-    rows["conversation"] = _units(rows)
+    rows["conversation"], n_repeated = _units(rows, asked["message"])
     return Transcripts(
         rows=rows,
         matched=matched,
         n_unequal=n_unequal,
         n_untold=int((~known).sum()),
+        n_repeated=n_repeated,
         emotion_given="emotion" in table.columns,
         files={
             "replies": str(replies),
@@ -396,22 +399,34 @@ def _check_once(table: ReadTable, rows: pd.DataFrame, places: Sequence[int], *, 
     table.refuse(wrong, fault)
 
 
-def _n_unequal(rows: pd.DataFrame, terms: Sequence[str]) -> int:
-    """Count the matches whose messages, system prompts or models differ in more than the words for the groups."""
+def _without_groups(rows: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
+    """Return messages and system prompts with the words for the groups masked."""
     words = {ARTICLE.sub("", term) for term in (*terms, *rows["experiencer"], *rows["experiencer_group"])}
     named = re.compile(rf"(?<!\w)(?:(?:an?|the)\s+)?(?:{either(words)})(?!\w)", re.IGNORECASE)
-    alike = pd.DataFrame({
-        "match": rows["dimension"] + "\0" + rows["variant"] + "\0" + rows["narrative_id"],
-        "asked": [
-            "\0".join((" ".join(named.sub(_MASK, message).split()), system, model))
-            for message, system, model in zip(rows["message"], rows["system"], rows["model"], strict=True)
-        ],
-    })  # fmt: skip
-    return int((alike.groupby("match")["asked"].nunique() > 1).sum())
+    return rows[["message", "system"]].map(lambda text: " ".join(named.sub(_MASK, text).split()))
 
 
-def _units(rows: pd.DataFrame) -> list[str]:
-    """Return what each row's narrative counts together with: narratives that share a conversation are one unit."""
+def _n_unequal(rows: pd.DataFrame, asked: pd.DataFrame) -> int:
+    """Count the matches in which more differs than the words for the groups: also when they were asked."""
+    match = rows["dimension"] + "\0" + rows["variant"] + "\0" + rows["narrative_id"]
+    days = days_of(rows["date"]).groupby(match)
+    apart = days.max() - days.min() > 1  # a run may pass midnight
+    texts = asked["message"] + "\0" + asked["system"] + "\0" + rows["model"]
+    return int((apart | (texts.groupby(match).nunique() > 1)).sum())
+
+
+def days_of(dates: pd.Series) -> pd.Series:
+    """Return dates as days since 2000; NaN for what is no date."""
+    found = pd.to_datetime(dates.astype(str), errors="coerce", utc=True, format="mixed")
+    return (found - pd.Timestamp("2000-01-01", tz="UTC")) / pd.Timedelta(days=1)
+
+
+def _units(rows: pd.DataFrame, asked: pd.Series) -> tuple[list[str], int]:
+    """Return what each row's narrative counts together with, and how many units repeat the messages of another.
+
+    Narratives that share a conversation are one unit. So are chats in which the same was written but for the words for
+    the groups: the same question again, or a copy of the chat, tells nothing of other questions.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -421,8 +436,7 @@ def _units(rows: pd.DataFrame) -> list[str]:
     conversation, found = pd.factorize(own)
     n = len(names) + len(found)
     links = coo_array((np.ones(len(rows)), (narrative, len(names) + conversation)), shape=(n, n))
-    _, unit = connected_components(links, directed=False)
-    first: dict[int, str] = {}
-    for name, code in zip(names, unit, strict=False):
-        first.setdefault(int(code), str(name))
-    return [first[int(unit[code])] for code in narrative]
+    n_apart, unit = connected_components(links, directed=False)
+    written = asked.groupby(unit[narrative]).agg(frozenset)
+    alike, different = pd.factorize(written)  # whose index is 0 to n_apart - 1
+    return list(rows.groupby(alike[unit[narrative]])["narrative_id"].transform("first")), n_apart - len(different)

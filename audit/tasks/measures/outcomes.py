@@ -10,8 +10,11 @@ from audit.tasks.measures.base import Measure
 _OURS: Final = "ours; see audit.tasks.reply.reply_status"
 
 
-def _share(status: ReplyStatus, title: str, caution: str) -> tuple[ReplyStatus, Measure]:
-    measure = Measure(status.value, title, "share of replies", "neither", _OURS, caution, low=0.0, high=1.0)
+EARLIER: Final = "refused_earlier"  # of talks
+
+
+def _share(status: str, title: str, caution: str) -> tuple[str, Measure]:
+    measure = Measure(str(status), title, "share of replies", "neither", _OURS, caution, low=0.0, high=1.0)
     return status, measure
 
 
@@ -19,6 +22,11 @@ OUTCOMES: Final = dict(
     (
         _share(
             ReplyStatus.REFUSED, "declined to reply", "found by patterns for English; refusals are in no other measure"
+        ),
+        _share(
+            EARLIER,
+            "declined in an earlier turn",
+            "of talks: whether any reply before the last declined; found by patterns for English",
         ),
         _share(ReplyStatus.EMPTY, "empty reply", "empty replies are in no other measure"),
         _share(ReplyStatus.OTHER_SCRIPT, "reply in another script", "such replies are in no other measure"),

@@ -53,8 +53,11 @@ class Recognition(WrittenTexts):
     @abstractmethod
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
-    ) -> Mapping[str, pd.DataFrame]:
-        """Return tables of how well the model did, overall, by speaker, experiencer, perceiver and pairs."""
+    ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
+        """Return tables of how well the model did, overall, by speaker, experiencer, perceiver and pairs.
+
+        The remarks say whether it did better than guesses.
+        """
 
     def plan(self, config: AuditConfig) -> Plan:
         """Read everything that the prompts are made of. Reject stimuli that are no conversations."""
@@ -81,7 +84,7 @@ class Recognition(WrittenTexts):
         if corpus is None:
             return {}, (on_run("corpus_gone", _CORPUS_GONE),)
         confidence = manifest.statistics.confidence
-        return self.recognised(replies, values, corpus, seed=manifest.seed, confidence=confidence), ()
+        return self.recognised(replies, values, corpus, seed=manifest.seed, confidence=confidence)
 
 
 class Emotion(Recognition):
@@ -122,14 +125,16 @@ class Emotion(Recognition):
 
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
-    ) -> Mapping[str, pd.DataFrame]:
+    ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
         """Return accuracy, F1 and confusions; see :func:`audit.tasks.recognition.statistics.recognition_tables`."""
+        from audit.tasks.recognition.guesses import one_label_remarks
         from audit.tasks.recognition.statistics import recognition_tables
 
         own = read_replies(replies, corpus)
         read = EmotionRecognition(corpus.labels, corpus.synonyms).read([answer_of(text) for text in own["text"]])
         answers = own.assign(gold=own["emotion"].astype(str), predicted=pd.Series(read, index=own.index, dtype=object))
-        return recognition_tables(answers, seed=seed, labels=corpus.labels, confidence=confidence)
+        tables = recognition_tables(answers, seed=seed, labels=corpus.labels, confidence=confidence)
+        return tables, tuple(one_label_remarks(tables))
 
 
 class Cause(Recognition):
@@ -164,18 +169,18 @@ class Cause(Recognition):
 
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
-    ) -> Mapping[str, pd.DataFrame]:
+    ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
         """Return exact match and F1, if causes are scored."""
         from audit.tasks.recognition.statistics import cause_table
 
         measures = [measure.name for measure in CAUSES]
         if not set(measures) <= set(values):
-            return {}
+            return {}, ()
         own = read_replies(replies, corpus)
         exact, f1 = (own["prompt_index"].map(values[name]) for name in measures)
         marked = [corpus.marked.get(str(name), False) for name in own["narrative_id"]]
         answers = own.assign(exact=exact, f1=f1, marked=marked)
-        return {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}
+        return {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}, ()
 
 
 class Entailment(Recognition):
@@ -203,8 +208,9 @@ class Entailment(Recognition):
 
     def recognised(
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
-    ) -> Mapping[str, pd.DataFrame]:
+    ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
         """Return precision, recall and F1; see :func:`audit.tasks.recognition.statistics.entailment_table`."""
+        from audit.tasks.recognition.guesses import yes_remarks
         from audit.tasks.recognition.statistics import entailment_table
 
         own = read_replies(replies, corpus)
@@ -212,7 +218,8 @@ class Entailment(Recognition):
             is_cause=[corpus.marked[str(name)] for name in own["narrative_id"]],
             said=pd.array([says_yes(text) for text in own["text"]], dtype="boolean"),
         )
-        return {"recognition_entailment": entailment_table(answers, seed=seed, confidence=confidence)}
+        tables = {"recognition_entailment": entailment_table(answers, seed=seed, confidence=confidence)}
+        return tables, tuple(yes_remarks(answers, confidence=confidence))
 
 
 def _corpus_of(plan: Plan) -> Conversations:

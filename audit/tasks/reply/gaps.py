@@ -80,7 +80,7 @@ def measure_tables(
         scales = dict.fromkeys(map(str, replies["variant"].unique()), scale_of(outcome))
         disparities = disparity_rows(
             found, scales=scales, settings=settings, repetition=told,
-            n_outcomes=sum(each.name.startswith(PEOPLE) == outcome.name.startswith(PEOPLE) for each in outcomes),
+            n_outcomes=n_tested_with(outcome, outcomes),
         )  # fmt: skip
         rows["disparity"] += (_in_sd(row, "disparity", sd) for row in disparities)
         for part in found.parts:
@@ -119,6 +119,15 @@ def analyse_outcomes(
             replies=replies,
         )
         yield outcome, found
+
+
+def n_tested_with(outcome: Outcome, outcomes: Sequence[Outcome]) -> int:
+    """Count the measures that p of a disparity is corrected for: people's questions apart.
+
+    A measure that is the same in all replies cannot be found to differ, so it does not count.
+    """
+    together = (each for each in outcomes if each.name.startswith(PEOPLE) == outcome.name.startswith(PEOPLE))
+    return max(1, sum(each.values is not None and each.values.nunique() > 1 for each in together))
 
 
 def spread_among(outcome: Outcome, of_groups: pd.DataFrame) -> float:

@@ -37,8 +37,9 @@ class GivenScores:
     def measures(self) -> tuple[Measure, ...]:
         """One for each column of the file."""
         source = f"column {{}} of {self.path.name}"
+        caution = "" if self.texts else "the file has no replies (text), so nothing shows that it scores these"
         return tuple(
-            Measure(f"{NAME}_{each}", each.replace("_", " "), "points", "neither", source.format(each))
+            Measure(f"{NAME}_{each}", each.replace("_", " "), "points", "neither", source.format(each), caution)
             for each in self.columns
         )
 

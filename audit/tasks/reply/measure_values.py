@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +19,9 @@ from audit.tasks.measures.base import measure_facts
 from audit.tasks.measures.choose import CORPORA, JUDGE
 from audit.tasks.measures.diversity import distinct
 from audit.tasks.measures.epitome import MECHANISMS
-from audit.tasks.measures.outcomes import OUTCOMES
+from audit.tasks.measures.outcomes import EARLIER, OUTCOMES
 from audit.tasks.reply.gaps import remarks_on_replies
+from audit.tasks.reply.reply_status import declined_earlier
 
 _UNSCORED: Final = tuple(str(status) for status in Status if status != Status.RATED)
 """Statuses of a judge's answer without a score."""
@@ -32,6 +33,7 @@ def measures_of(
     replies: pd.DataFrame,
     scores: pd.DataFrame,
     counts: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
+    stages: pd.DataFrame | None = None,  # of a talk, its earlier replies
 ) -> tuple[pd.DataFrame, list[Outcome]]:
     """Describe all measures of a run, absent ones included (``MEASURES``, real groups), and collect their values.
 
@@ -59,7 +61,8 @@ def measures_of(
         for n, diversity in CORPORA.items():
             row = _row(measure_facts(diversity), scorer="a count of words", n_replies=n_replies)
             rows.append(row | {"status": "described", "n_scored": n_replies, "mean": distinct(texts, n)})
-    for values, measure in _fates(replies):
+    earlier = set() if stages is None or manifest.strategy.n_turns == 1 else declined_earlier(stages)
+    for values, measure in _fates(replies, earlier):
         own_values = values[values.index.isin(asked)]
         rows.append(_row(measure, scorer="status of the reply", n_replies=len(own_values), values=own_values))
         outcomes.append(_outcome(measure, values=values))
@@ -139,12 +142,12 @@ def _outcome(measure: Mapping[str, Any], *, values: pd.Series) -> Outcome:
     return Outcome(measure["name"], unit=measure["unit"], values=values, scale=scale)
 
 
-def _fates(replies: pd.DataFrame) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
+def _fates(replies: pd.DataFrame, declined: Collection[int]) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
     """Yield as measures the statuses that occur among replies, and refusals in any case."""
     answered = replies.loc[replies["status"] != ReplyStatus.FAILED.value]
     status = answered["status"].astype(str).to_numpy()
     for outcome, measure in OUTCOMES.items():
-        shown = status == outcome.value
+        shown = answered["prompt_index"].isin(declined).to_numpy() if outcome == EARLIER else status == str(outcome)
         if shown.any() or outcome == ReplyStatus.REFUSED:
             values = pd.Series(shown.astype(np.float64), index=answered["prompt_index"].to_numpy())
             yield values, measure_facts(measure)

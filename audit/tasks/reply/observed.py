@@ -25,7 +25,7 @@ from audit.tasks.measures.choose import DIVERSITY
 from audit.tasks.publishing import on_run
 from audit.tasks.reply.reply_status import reply_status
 from audit.tasks.reply.scoring import Scoring, reads_emotion, wanted_of
-from audit.tasks.transcripts import Transcripts
+from audit.tasks.transcripts import Transcripts, days_of
 from stimuli.emotion_names import emotion_words
 from stimuli.narratives import EmotionWords, Narrative
 from stimuli.sentences import words
@@ -165,9 +165,7 @@ class Observed:
             known = own.where(own.map(own.value_counts()) >= _FEW, "")
             columns += [(known == each).astype(np.float64).rename(f"{name}_{n}") for n, each in
                         enumerate(sorted(known.unique())[1:])]  # fmt: skip
-        dates = pd.to_datetime(self.told["date"].astype(str), errors="coerce", utc=True, format="mixed")
-        days = (dates - pd.Timestamp("2000-01-01", tz="UTC")) / pd.Timedelta(days=1)
-        return pd.concat([*columns, _known(days.to_frame("days"))], axis=1)
+        return pd.concat([*columns, _known(days_of(self.told["date"]).to_frame("days"))], axis=1)
 
     def remarks(self) -> Iterator[Remark]:
         """Yield what limits what such replies show."""
@@ -177,9 +175,17 @@ class Observed:
                 "untold",
                 f"{plural(outside.n_untold, 'reply')} left out: the messages before them tell no group, or several.",
             )
+        if outside.n_repeated:
+            n, several = outside.n_repeated, "matches" if outside.matched else "chats"
+            yield on_run(
+                "repeated_messages",
+                f"{count(n)} of the {several} {either(n, 'repeats', 'repeat')} the messages of an earlier one, but for "
+                f"the words for the groups. Such {several} count as one.",
+            )
         if not outside.matched:
-            varied = [each for each in ("system", "model", "date") if self.told[each].nunique() > 1]
-            also = [{"system": "the system prompt", "model": "the model", "date": "the date"}[each] for each in varied]
+            base = self._base()
+            named = {"system_0": "the system prompt", "model_0": "the model", "days": "the date"}
+            also = [words for name, words in named.items() if name in base and base[name].nunique() > 1]
             yield on_run(
                 "observational",
                 "Nobody chose which group writes what. D of each measure is adjusted, by least squares, for "
@@ -191,8 +197,22 @@ class Observed:
                 "observational",
                 f"In {count(outside.n_unequal)} of {count(outside.n_matches)} "
                 f"{either(outside.n_matches, 'match', 'matches')} the messages, the system prompts or the models "
-                "differ in more than the words for the groups. That may be why replies differ.",
+                "differ in more than the words for the groups, or the dates by more than a day. That may be why "
+                "replies differ.",
             )
+        if outside.matched and (n := self._n_alike()):
+            yield on_run(
+                "group_untold",
+                f"In {count(n)} of {count(outside.n_matches)} {either(outside.n_matches, 'match', 'matches')} all "
+                "groups have the same messages and system prompts to the letter, so the file does not show what told "
+                "the model the group.",
+            )
+
+    def _n_alike(self) -> int:
+        """Count matches of several replies in which nothing tells the groups apart."""
+        asked = self.told["message"].astype(str) + "\0" + self.told["system"].astype(str)
+        matches = asked.groupby(level=0)
+        return int(((matches.nunique() == 1) & (matches.size() > 1)).sum())
 
 
 def _known(numbers: pd.DataFrame) -> pd.DataFrame:

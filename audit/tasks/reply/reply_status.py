@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pandas as pd
+
 from audit.asking.elicitation.plain_text import answer_of, normalise_text
 from audit.tables.replies import ReplyStatus
 from audit.tasks.measures.script import in_other_script
@@ -54,3 +56,12 @@ def reply_status(text: str, status: str, *, narrative: str) -> ReplyStatus:
     if any(pattern.search(sentence) for sentence in opening for pattern in _DECLINES):
         return ReplyStatus.REFUSED
     return ReplyStatus(status)
+
+
+def declined_earlier(stages: pd.DataFrame) -> set[int]:
+    """Return the prompts whose talks have a reply before the last that declines; ``stages`` are rows of ``STAGES``."""
+    return {
+        prompt
+        for prompt, text, status in zip(stages["prompt_index"], stages["text"], stages["status"], strict=True)
+        if reply_status(str(text), str(status), narrative=str(text)) == ReplyStatus.REFUSED
+    }

@@ -21,10 +21,10 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.conversations import told_apart_by
 from audit.statistics.manipulation import codes_of, manipulation_rows
-from audit.statistics.ratings import without_dimensions
+from audit.statistics.ratings import BASELINES, without_dimensions
 from audit.statistics.remarks import Remark
-from audit.tables.formatting import interval, plural, unsigned
-from audit.tables.ratings import Status
+from audit.tables.formatting import brief, interval, plural, unsigned
+from audit.tables.ratings import DOES_NOT_FOLLOW, Status
 from audit.tables.replies import SCORED, TRANSCRIPTS
 from audit.tables.stages import STAGES
 from audit.tasks.measures.regard import MASK, IdentityMask
@@ -67,12 +67,16 @@ def story_rows(
     None for ``confidence`` takes that of the run's analysis.
     """
     told = _told(folder, manifest, replies)
-    if not told:
-        return []
-    settings = manifest.statistics
     of_groups = without_dimensions(replies, manifest.placebo)
-    terms = dict.fromkeys(map(str, [*of_groups["perceiver"].unique(), *of_groups["experiencer"].unique()]))
-    shares = story_shares(_stories(folder, manifest, of_groups, told), terms=list(terms))
+    return _rows(_stories(folder, manifest, of_groups, told), of_groups, manifest, confidence) if told else []
+
+
+def _rows(
+    stories: Sequence[Story], replies: pd.DataFrame, manifest: Manifest, confidence: float | None
+) -> list[dict[str, Any]]:
+    settings = manifest.statistics
+    terms = dict.fromkeys(map(str, [*replies["perceiver"].unique(), *replies["experiencer"].unique()]))
+    shares = story_shares(stories, terms=list(terms))
     known = shares["status"] == Status.RATED.value
     rows = manipulation_rows(
         shares,
@@ -86,6 +90,34 @@ def story_rows(
         | {"share_higher": float(shares.loc[known, "is_higher"].mean()), "note": _NOTES.get(row["note"], row["note"])}
         for row in rows
     ]
+
+
+def unanswered_remarks(
+    folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[Remark]:
+    """Yield the groups whose replies do not match the story, where replies do on average.
+
+    Intervals are corrected (Bonferroni) for their number.
+    """
+    if "manipulation" in codes_of(rows) or not (told := _told(folder, manifest, replies)):
+        return
+    of_groups = without_dimensions(replies, manifest.placebo)
+    known = of_groups.loc[~of_groups["experiencer_group"].isin(BASELINES)]
+    parts = [*known.groupby(["dimension", "experiencer_group"], observed=True, sort=False)]
+    parts += [*known.dropna(subset="in_group").groupby(["dimension", "in_group"], observed=True, sort=False)]
+    confidence = 1 - (1 - manifest.statistics.confidence) / max(len(parts), 1)
+    for (dimension, name), own in parts:
+        for row in _rows(_stories(folder, manifest, own, told), own, manifest, confidence):
+            if row["answer"] == DOES_NOT_FOLLOW:
+                whom = {True: "one's own group", False: "other groups"}.get(name, brief(str(name)))
+                yield Remark(
+                    str(dimension),
+                    manifest.prompt.variant,
+                    "unanswered_group",
+                    f"Replies to {whom} do not match the story: {unsigned(row['mean_higher'])}% of their own words are "
+                    f"in the story that they answer, and {unsigned(row['mean_lower'])}% in another one. What is "
+                    "measured of them says little about what happened to that person.",
+                )
 
 
 def story_codes(rows: Sequence[Mapping[str, Any]], manifest: Manifest) -> tuple[str, ...]:

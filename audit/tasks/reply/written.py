@@ -35,6 +35,7 @@ from audit.tables.stages import STAGES
 from audit.tasks.base import MeasureRated, Published, Task
 from audit.tasks.measures.base import Wanted
 from audit.tasks.measures.choose import JUDGE
+from audit.tasks.measures.outcomes import OUTCOMES
 from audit.tasks.measures.stage_scores import score_run_stages
 from audit.tasks.publishing import on_run, on_thoughts, unfinished, write_all
 from audit.tasks.reply.observed import Observed
@@ -171,7 +172,7 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.judge.own_gap import experiencer_effects
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
-        from audit.tasks.reply.story_check import story_codes, story_remarks
+        from audit.tasks.reply.story_check import story_codes, story_remarks, unanswered_remarks
         from audit.tasks.reply.turns import turn_table
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
@@ -183,10 +184,11 @@ class WrittenTexts(Task[Plan]):
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(replies, repetition.placebo)
         scores = read_scores(folder)
-        measures, measured = measures_of(manifest, replies, scores, counted)
+        stages = folder.parts(STAGES).frame()
+        measures, measured = measures_of(manifest, replies, scores, counted, stages)
         observed = Observed.of(folder, manifest, replies)
         values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
-        values = values.drop(columns=[status.value for status in ReplyStatus if status in values])
+        values = values.drop(columns=[name for name in OUTCOMES if name in values])
         human = folder.table(PEOPLE_SCORES).frame()
         of_people, given = people_of(manifest.people, human)
         if of_people:
@@ -226,7 +228,6 @@ class WrittenTexts(Task[Plan]):
         own, own_remarks = self.tables(folder, manifest, of_groups, values)
         tables |= own
         tables |= people_tables(human, values, of_groups, seed=seed, confidence=settings.confidence)
-        stages = folder.parts(STAGES).frame()
         # The turns of a talk are replies, and scored as such.
         of_stages = stages if manifest.strategy.n_turns == 1 else stages.iloc[:0]
         scored, manifest = score_run_stages(folder, of_stages, of_groups, manifest)
@@ -235,6 +236,7 @@ class WrittenTexts(Task[Plan]):
         remarks = (
             *unscored,
             *story_remarks(followed, manifest),
+            *(unanswered_remarks(folder, manifest, replies, followed) if followed else ()),
             *(() if observed is None else observed.remarks()),
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,
