@@ -19,22 +19,22 @@ _WORDS: Final = {
 """Words of headings by our names; the likeliest first."""
 
 
-def guess_columns(lacking: Iterable[str], headings: Iterable[str]) -> dict[str, str]:
+def guess_columns(lacking: Iterable[str], headings: Iterable[str], *, optional: Iterable[str] = ()) -> dict[str, str]:
     """Map our names to the headings that may mean them: by their words, then in order if as many are left.
 
-    What cannot be guessed is ``COLUMN``.
+    What cannot be guessed is ``COLUMN``; an ``optional`` name that no word tells is left out.
 
     Examples
     --------
     >>> guess_columns(["narrative_id", "emotion", "neutral"], ["Gefühl", "Story text", "Nr."])
     {'narrative_id': 'Nr.', 'neutral': 'Story text', 'emotion': 'Gefühl'}
-    >>> guess_columns(["narrative_id", "rating"], ["Vignette", "Gefühl", "Score"])
-    {'narrative_id': 'Vignette', 'rating': 'Score'}
+    >>> guess_columns(["narrative_id", "rating"], ["Vignette", "Feeling", "Score"], optional=["emotion", "status"])
+    {'narrative_id': 'Vignette', 'rating': 'Score', 'emotion': 'Feeling'}
     """
-    left, lacking = list(headings), list(lacking)
+    left, lacking, optional = list(headings), list(lacking), list(optional)
     found: dict[str, str] = {}
     rest: list[str] = []
-    for ours in lacking:
+    for ours in (*lacking, *optional):
         words = {heading: re.findall(r"[^\W_]+", heading.casefold()) for heading in left}
         # Beside ratings there are no texts: a column "Vignette" says of which vignette they are.
         texts = _WORDS["neutral"] if ours == "narrative_id" and "neutral" not in lacking else ()
@@ -42,6 +42,6 @@ def guess_columns(lacking: Iterable[str], headings: Iterable[str]) -> dict[str, 
         if near:
             found[ours] = near[0]
             left.remove(near[0])
-        else:
+        elif ours in lacking:
             rest.append(ours)
     return found | dict(zip(rest, left if len(rest) == len(left) else ["COLUMN"] * len(rest), strict=True))

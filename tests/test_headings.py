@@ -1,6 +1,7 @@
 """A table whose headings are not ours: one message has the options that read it, as they are typed."""
 
 import csv
+import re
 import shlex
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 
 from audit.errors import ConfigError
-from audit.runs.outside import read_outside
+from audit.runs.outside import COLUMNS, read_outside
 from stimuli.headings import guess_columns
 
 TEXTS = ("I opened a letter and my hands shook.", "I lost my keys and I stood in the rain.")
@@ -25,6 +26,7 @@ RATED = (  # headings, with the places of perceiver, experiencer, narrative and 
     (("persona", "experiencer identity", "vignette", "intensity_rating"), (0, 1, 2, 3)),
     (("Bewerter", "Person", "Geschichte", "Wert"), (0, 1, 2, 3)),
     (("year", "Perceiver", "target_identity", "scenario id", "score"), (1, 2, 3, 4)),
+    (("Rater", "Person", "Story", "Feeling", "Score"), (0, 1, 2, 4)),
 )
 
 
@@ -165,3 +167,10 @@ def test_what_cannot_be_guessed_is_left_to_the_user():
         "narrative_id": "Item no",
         "emotion": "void",
     }
+
+
+def test_the_page_on_ratings_in_a_table_names_the_columns_that_are_read():
+    page = (Path(__file__).parents[1] / "docs" / "elsewhere.md").read_text("utf-8")
+    rows = page.partition("## Ratings in a table")[2].partition("\n- ")[0].splitlines()
+    named = [name for row in rows if row.startswith("| `") for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert {*named} - {"ratings", "groups"} == {*COLUMNS}

@@ -140,3 +140,24 @@ def test_replies_of_three_words_are_found_and_their_gap_is_none(asked):
     average = average_of(asked / "replies", "n_words")
     assert abs(average["delta"]) < 1.0
     assert average["ci_low"] < 0 < average["ci_high"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (lambda text: "I'm sorry, but I can't help with that.", r"\(8 refused, such as “I'm sorry, but I can't help"),
+        (lambda text: "\x1b[31mIt moved me.", r"\(8 unparseable, such as “\\x1b\[31mIt moved me"),
+        (lambda text: "7" if drawn(text, 4) else "I'm sorry, but I can't help with that.", ""),
+    ],
+)
+def test_a_server_whose_first_answers_have_no_rating_is_named_before_the_others_are_asked(
+    tmp_path, audit_in, monkeypatch, capsys, answers, said
+) -> None:
+    monkeypatch.setenv("TESTS_KEY", KEY)
+    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+    few = ("stimuli.situations_per_emotion=1", "shard_size=8", "elicitation=generate", "elicitation.manipulation=0")
+    with Hostile(answer=answers).serving() as url:
+        assert audit_in(tmp_path, "run", *SETTINGS, *few, f"model.base_url={url}", "run_dir=r") == 0
+    warnings = re.findall("none of the first 8 answers has a rating.*", "".join(capsys.readouterr()))
+    assert len(warnings) == bool(said)
+    assert not said or re.search(said, warnings[0])

@@ -245,6 +245,19 @@ def test_ratings_that_are_there_twice_or_beyond_the_scale_are_found(command, run
 # --- Tables and page --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("given", ["mail", "mail/report.html"])
+def test_whoever_has_the_page_alone_is_told_to_ask_for_the_folder(command, once, capsys, given):
+    mail = command.folder / "mail"
+    mail.mkdir(exist_ok=True)
+    shutil.copy(once / "report.html", mail)
+    code, _, err = said_by(command, capsys, "verify", given)
+    assert (code, len(err)) == (2, 1)
+    assert "a page alone cannot be checked; ask its sender for the run's folder" in err[0]
+    _, _, err = said_by(command, capsys, "verify", "once/report.html")  # here the folder is at hand
+    assert "give the run's folder" in err[0]
+    assert "sender" not in err[0]
+
+
 def test_a_table_or_a_page_that_was_changed_is_named_and_made_anew_by_report(command, run, capsys):
     path = run / "tables" / "gap.csv"
     table = pd.read_csv(path)
@@ -255,6 +268,7 @@ def test_a_table_or_a_page_that_was_changed_is_named_and_made_anew_by_report(com
     assert code == 1
     named = [line.split()[1] for line in out]
     assert named[:2] == ["report.html", "tables/gap.csv"]
+    assert not any("not compared" in line for line in out)  # the ledger says already that the page was changed
     assert any("differs from what the answers give" in line for line in out)
     import audit
 

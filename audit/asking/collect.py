@@ -7,6 +7,7 @@ several. Functions here whose first argument is :class:`Shared` run inside the w
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
@@ -27,7 +28,8 @@ from audit.runs.planned import Planned
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.provenance import check_same_model, check_same_run, states_seen
 from audit.runs.store import RunFolder
-from audit.tables.formatting import plural
+from audit.tables.formatting import brief, plural, printable
+from audit.tables.ratings import RATINGS, Status
 from audit.tables.stages import GIVEN, STAGES
 from stimuli.prompts import Prompt, PromptCell
 from stimuli.strategies import strategy_values
@@ -227,7 +229,7 @@ def collect(
         if prepare is not None:
             manifest, answer = prepare(Session(plan, folder, manifest, workers), answer)
         manifest = ask_shards(
-            plan, folder, manifest, workers, partial(_ask_shard, plan, folder, answer), load_s=load_s, say=say
+            plan, folder, manifest, workers, partial(_ask_shard, plan, folder, answer, say), load_s=load_s, say=say
         )
     except BaseException:
         workers.close()
@@ -344,7 +346,7 @@ def ask_shards(
 
 
 def _ask_shard(
-    plan: Plan, folder: RunFolder, answer: Answer, number: int, places: range, part: ProgressPart
+    plan: Plan, folder: RunFolder, answer: Answer, say: Say, number: int, places: range, part: ProgressPart
 ) -> Course[bool]:
     """Ask one shard, stage by stage; return whether none of it was stored before."""
     grid = plan.grid
@@ -353,7 +355,23 @@ def _ask_shard(
     ask = partial(_answer, answer=answer, places=places, earlier=earlier)
     answers = yield Job(f"shard {number}", ask, part.call)
     folder.write_shard(number, cell_columns(grid[places.start : places.stop], grid.variant.name) | answers, plan.kind)
+    if number == 0 and plan.kind == RATINGS.name and (said := _none_rated(answers)):
+        say(said)
     return not begun
+
+
+def _none_rated(answers: Mapping[str, Sequence[Any]]) -> str:
+    """Warn that the first answers have no rating, before all others are paid for; empty if one has."""
+    counted = Counter(map(str, answers["status"]))
+    if Status.RATED in counted:
+        return ""
+    why = ", ".join(f"{n:,} {status}" for status, n in counted.most_common())
+    written = next((each for each in answers["response"] if each), "")
+    such = f", such as “{brief(printable(written))}”" if written else ""
+    return (
+        f"warning: none of the first {len(answers['status']):,} answers has a rating ({why}{such}); Ctrl-C ends the "
+        "run. Then change prompt= or elicitation="
+    )
 
 
 def _stage_of(folder: RunFolder, shard: int, number: int) -> list[dict[str, Any]] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from markupsafe import Markup
@@ -37,7 +37,7 @@ from audit.report.summary import (
     Summary,
     summary,
 )
-from audit.report.verdicts import not_in_a_part, tallied
+from audit.report.verdicts import Step, not_in_a_part, tallied
 from audit.tables.disparity import REFUSALS
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, dimension_title, listed, plural, unsigned
 from audit.tables.gap import NO_PERCEIVERS
@@ -92,10 +92,19 @@ def summary_of_runs(results: Results, *, along: Sequence[ShortAnswer] = (), alon
         ],
         source=sources_of(runs),
         chosen_by=f"{'trends first, then ' if along else ''}how many differences were found",
-        step=next_step(answers),
+        step=_of_runs(next_step(answers), judged, n_runs=len(runs)),
         headline=along_plainly or headline(answers),
         meaning=MEANING_OF_CHANGES if any(row["dimension"] not in alone for row in gaps) else DISPARITY_IN_SHORT + ".",
     )  # fmt: skip
+
+
+def _of_runs(step: Step, judged: Sequence[PlacedRow], *, n_runs: int) -> Step:
+    """Add to a step which runs it is for, if their check failed: the others need none."""
+    failed = dict.fromkeys(str(row["run"]) for row in judged if row["next_step"] == step.code == "other_model")
+    if not failed or len(failed) == n_runs:
+        return step
+    words = Markup("{} ({} of {} runs: {})").format(step, len(failed), n_runs, _named(failed))
+    return Step.of(step.code, words)
 
 
 def _of_pairs(rows: Sequence[PlacedRow], dimension: str, tail: str, confidence: float) -> PairAnswer:
@@ -114,7 +123,7 @@ def _left_open(changes: Sequence[PlacedRow], verdicts: Sequence[PlacedRow] = ())
         yield "that runs are alike where no difference is shown"
     if "no_verdict" in codes:  # a difference alone may have no estimate
         without = dict.fromkeys(str(row["run"]) for row in verdicts if row["code"] == "no_verdict")
-        named = Markup(" ({})").format(_first_of(list(without))) if without else ""
+        named = Markup(" ({})").format(_named(without)) if without else Markup("")
         yield Markup("anything from runs without a verdict{}").format(named)
     for claim, words in (("uncontrolled", NOT_THE_GROUPS), ("pairs", THESE_WORDS), ("words", WORDS_DIFFER)):
         if claim in claims:
@@ -157,14 +166,13 @@ def say_differences(runs: Sequence[PlacedRow]) -> str:
 
 def sources_of(runs: Sequence[PlacedRow]) -> Markup:
     """Name the runs that a printed page is about."""
-    return Markup("Runs: {}.").format(_first_of([str(row["run"]) for row in runs]))
+    return Markup("Runs: {}.").format(_named([str(row["run"]) for row in runs]))
 
 
-def _first_of(runs: Sequence[str]) -> Markup:
-    """List the first runs with semicolons, since a run's name may have commas, and say how many more there are."""
-    named = Markup("; ").join(Markup("<bdi>{}</bdi>").format(run) for run in runs[:_RUNS_NAMED])
-    more = f"; and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else ""
-    return named + more
+def _named(runs: Collection[str]) -> Markup:
+    """List runs, the first ones by name; a name may have commas."""
+    more = [f"{len(runs) - _RUNS_NAMED} more"] if len(runs) > _RUNS_NAMED else []
+    return Markup("; ").join([*(Markup("<bdi>{}</bdi>").format(run) for run in list(runs)[:_RUNS_NAMED]), *more])
 
 
 def left_open_by(verdicts: Sequence[PlacedRow]) -> Iterator[str]:

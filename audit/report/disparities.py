@@ -367,9 +367,15 @@ def limit_in_words(code: str, row: PlacedRow | None = None) -> str:
     return (_REASONS_OF_MEASURES if row is not None and is_of_measure(row) else _REASONS).get(code, code)
 
 
-def limits_in_words(row: PlacedRow) -> str:
-    """Say what limits the answer on a group."""
-    return listed([limit_in_words(code, row) for code in limits_of_row(row)])
+def limits_in_words(row: PlacedRow, but: Collection[str] = ()) -> str:
+    """Say what limits the answer on a group, ``but`` for codes that are told elsewhere."""
+    return listed([limit_in_words(code, row) for code in limits_of_row(row) if code not in but])
+
+
+def limits_of_all(rows: Sequence[PlacedRow]) -> tuple[str, ...]:
+    """Return the codes that limit the answer on each of several groups; none of a single one."""
+    first, *others = map(limits_of_row, rows)
+    return tuple(code for code in first if all(code in each for each in others)) if others else ()
 
 
 def farthest_group(rows: Iterable[PlacedRow]) -> PlacedRow | None:

@@ -12,7 +12,9 @@ from audit.report.disparities import (
     DISPARITY_MEANING,
     DisparitySentence,
     answer_in_words,
+    limit_in_words,
     limits_in_words,
+    limits_of_all,
     who_gets_less,
 )
 from audit.report.numbers import PlacedRow, show
@@ -20,7 +22,7 @@ from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, paragraph, section
 from audit.report.table_layout import IfKnown, Named, ShownColumn, degrees, names, said
 from audit.tables.disparity import deciding_rows
-from audit.tables.formatting import fixed, p_value
+from audit.tables.formatting import fixed, listed, p_value
 
 FIGURE: Final = (
     "How far each group lies below or above the others. Filled marks: lower or higher is shown. Shaded: the margin, if "
@@ -139,13 +141,19 @@ def _tables(
         row for row in _of(rows, level="group")
         if (not row["headline"] or row["view"] != view) and (row["scope"] == "narratives" or _is_known(row))
     ]  # fmt: skip
+    shared = limits_of_all(decided)  # told once: a table of many groups would repeat it in each row
+    of_all = listed([limit_in_words(code, decided[0]) for code in shared])
     return [
         lay(
-            f"each group against the others, {_VIEWS[view]}: D and what it shows. The corrected p is for all groups",
+            f"each group against the others, {_VIEWS[view]}: D and what it shows. The corrected p is for all groups"
+            + (f". What limits every answer: {of_all}" if shared else ""),
             group, ShownColumn("answer", answer_in_words, words=True), "disparity", "ci_low", "p_adjusted",
             IfKnown("percent_of_scale"), IfKnown("percent_of_response"), IfKnown("disparity_sd"),
             ("share_lower", "lower in"), "n_narratives",
-            speaks_of, ShownColumn("what limits it", limits_in_words, words=True),
+            speaks_of,
+            ShownColumn(
+                f"what {'else ' if shared else ''}limits it", lambda row: limits_in_words(row, shared), words=True
+            ),
             of=lowest_first(decided),
         ),
         lay(

@@ -15,7 +15,7 @@ _ASKED: Final = {
     SIDE: "Does its own group get more or less?",
     LESS: "Does a group get less, whoever it speaks as?",
     REFUSED_MORE: "Is a group refused more, whoever it speaks as?",
-    ": refusals": "Are other groups refused more than its own?",
+    ": refusals": "Does it refuse more often about its own group or about others?",
 }
 """A finding's question, in everyday words."""
 _LINK: Final = re.compile(r" <a .*?</a>")  # to the page's banner

@@ -53,7 +53,7 @@ REASONS: Final = {
 }
 """Codes of what prevents a verdict, in words that follow a colon."""
 STEPS: Final = {
-    "nothing": "Nothing: the answer is clear.",
+    "nothing": "No further run is needed: the answer is clear.",
     "more_narratives": "Run again with more narratives.",
     "more_groups": "Run again with at least five groups and two terms each: fewer cannot show a gap between groups.",
     "controls": "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1).",
@@ -64,7 +64,8 @@ STEPS: Final = {
     "narratives.",
     "finish": "Give the same command again: the run continues where it stopped.",
     "other_scale": "Use another scale or prompt, so that fewer ratings are at an end of the scale.",
-    "other_elicitation": "Change how ratings are obtained (elicitation=, elicitation.prefill=).",
+    "other_elicitation": "Read some answers on the page, then change the prompt (prompt=) or how ratings are obtained "
+    "(elicitation=, elicitation.prefill=).",
     "other_model": "Change the prompt (prompt=) or how ratings are obtained (elicitation=). If the check still fails, "
     "this model cannot be judged.",
     "other_terms": "Run again with other terms for the same groups: the result depends on the words.",
@@ -78,6 +79,7 @@ STEPS_ELSEWHERE: Final = {
     "other_model": "Collect the ratings with another prompt or in another way.",
 }
 """What to do next if another tool asks, which has none of our options."""
+_RUN_AGAIN: Final = {"Run again with": "Collect ratings of", "run again with": "collect ratings of"}
 OF_MEASURES: Final = {
     "nothing_rated": "no text has a score",
     "constant": "all identities have the same score",
@@ -195,7 +197,7 @@ def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Ma
     if code == "within":
         margin = show(row, "margin", unsigned)
         beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
-        return Markup("{} less than {} points higher or lower than others on average{}{}{}.").format(
+        return Markup("{} within {} points of others on average{}{}{}.").format(
             rates, margin, what, echo, _in_a_part(beyond, not_shown)
         )
     if code == "undecided":
@@ -288,6 +290,16 @@ def next_step(row: PlacedRow) -> Step:
     return Step.of(code)
 
 
+def step_elsewhere(step: Step) -> Step:
+    """Word a step for ratings that another tool collects."""
+    if step.code in STEPS_ELSEWHERE:
+        return Step(STEPS_ELSEWHERE[step.code])
+    words = str(step)
+    for ours, theirs in _RUN_AGAIN.items():
+        words = words.replace(ours, theirs)
+    return Step.of(step.code, words, n_needed=step.n_needed)
+
+
 def step_of(row: Mapping[str, object]) -> Step:
     """Return a row's step in the words of ratings, or of a measure of texts."""
     code = str(row["next_step"])
@@ -330,7 +342,7 @@ def supported(row: PlacedRow | None) -> Markup:
     what, echo = _ruled_out(row)
     small = show(row, "supported_margin", unsigned)
     if row["code"] == "gap":  # beside its narrower interval, "is smaller than" would read as if one of them were wrong
-        return Markup("With a margin of {} points or more it would pass, {}.").format(small, _EVEN_IF_RARE)
+        return Markup("The gate would pass this gap at a margin of {} points or more, {}.").format(small, _EVEN_IF_RARE)
     rare = "" if row["code"] == "within" else f", {_EVEN_IF_RARE}"
     return Markup("Any average gap{} is smaller than {} points{}{}.").format(what, small, echo, rare)
 

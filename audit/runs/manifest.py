@@ -859,9 +859,18 @@ def _has_collected(folder: Path) -> bool:
     return (folder / COPY).exists() or any(path.exists() for path in there)
 
 
+def _pages(place: Path) -> list[Path]:
+    """Return a page that was given in place of a folder, or the pages in a folder that has nothing else."""
+    inside = [place] if place.is_file() else list(place.glob("*"))
+    return inside if all(each.suffix == ".html" for each in inside) else []
+
+
 def _which(folder: Path) -> str:
     """Suggest the folder that was meant if this one is no run's."""
     try:
+        # Whoever got the page by mail has no more to give.
+        if any(page.suffix == ".html" and not page.with_name(FILE).exists() for page in _pages(folder)):
+            return "a page alone cannot be checked; ask its sender for the run's folder"
         if not folder.is_dir():
             is_file = folder.exists()
             return "it is a file; give the run's folder" if is_file else "the folder does not exist; check its name"

@@ -478,7 +478,8 @@ def _find_columns(
         fault = f"{name}: no {shown}; {suggest(absent[0], known)}"
         if len(known) == 1:
             raise ConfigError(f"{fault}; separate the cells by commas, semicolons or tabs")
-        raise _HeadingsError(fault, {**named, **guess_columns(absent, others)})
+        also = [column for column in optional if column not in known]
+        raise _HeadingsError(fault, {**named, **guess_columns(absent, others, optional=also)})
     return {column: known.index(column) for column in (*required, *optional) if column in known}
 
 

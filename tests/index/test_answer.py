@@ -13,7 +13,7 @@ from planted import Planted, grouped, ratings_of
 from audit.cli.main import main
 from audit.extras.index.answer import next_of_runs
 from audit.extras.index.write import write_index
-from audit.report.verdicts import STEPS
+from audit.report.verdicts import STEPS, Step, step_elsewhere
 
 pytestmark = pytest.mark.long
 
@@ -100,8 +100,9 @@ def test_the_next_step_is_what_would_decide_most_runs_with_the_commands_of_these
     steps = made.rows.set_index("folder")["next_step"]
     assert steps["within"] == STEPS["nothing"]
     assert steps["silent"] == STEPS["ask_again"]
-    assert steps["low"] == steps["none"] == STEPS["margin"]  # no gap is found, and no margin says what is too small
-    assert made.step.words == f"{STEPS['margin']} (2 of 4 runs: low and none) In this page's folder:"
+    margin = step_elsewhere(Step.of("margin"))
+    assert steps["low"] == steps["none"] == margin  # no gap is found, and no margin says what is too small
+    assert made.step.words == f"{margin} (2 of 4 runs: low and none) In this page's folder:"
     assert made.step.commands == tuple(f"python -m audit report {name} statistics.margin=2" for name in ("low", "none"))
 
 
@@ -115,6 +116,17 @@ def test_runs_without_an_open_question_are_compared_unless_they_are(index, tmp_p
     assert made.step.commands[0] in page
     made = index("silent")
     assert made.step.words.startswith(STEPS["ask_again"])  # not: nothing, the answer is clear
+
+
+def test_copies_of_a_run_are_named_and_runs_with_other_answers_are_not(index, kept, tmp_path) -> None:
+    assert 'class="small copies"' not in index("gap", "none").page.read_text("utf-8")
+    shutil.copytree(kept / "gap", tmp_path / "runs" / "deep" / "again")
+    made = write_index(tmp_path / "runs")
+    page = made.page.read_text("utf-8")
+    assert re.findall(r'<p class="small copies">(.*?)</p>', page) == [
+        "2 runs are copies, with the same answers: deep/again and gap."
+    ]
+    assert made.answer.startswith("Of 3 runs")  # each still counts
 
 
 def test_the_command_prints_the_answer_and_what_next(index, tmp_path, capsys, monkeypatch) -> None:

@@ -40,13 +40,13 @@ def test_model_prompt_and_strategy_may_differ_within_a_group():
 def test_what_differs_is_named_and_keeps_two_gaps_apart(column, value, said):
     groups = groups_of([row("one"), row("two", **{column: value})])
     assert [group.number for group in groups] == [1, 2]
-    assert not_comparable(groups[0], groups) == f"Cannot be compared with group 2 (other {said})."
-    assert not_comparable(groups[1], groups) == f"Cannot be compared with group 1 (other {said})."
+    assert not_comparable(groups[0], groups) == f"Cannot be compared with set 2 (other {said})."
+    assert not_comparable(groups[1], groups) == f"Cannot be compared with set 1 (other {said})."
 
 
 def test_all_that_differs_is_named():
     groups = groups_of([row("one"), row("two", scale="0–10", elicitation="generate")])
-    assert not_comparable(groups[0], groups) == "Cannot be compared with group 2 (other scale; elicitation)."
+    assert not_comparable(groups[0], groups) == "Cannot be compared with set 2 (other scale; elicitation)."
 
 
 @pytest.mark.parametrize("column", ["texts", "identities"])
@@ -66,7 +66,7 @@ def test_other_dimensions_and_outcomes_are_groups_of_their_own_and_no_reproach()
 
 def test_many_other_groups_are_counted():
     groups = groups_of([row(str(place), scale=f"0–{place}") for place in range(1, 9)])
-    assert not_comparable(groups[0], groups).endswith("group 5 (other scale) and 3 more groups.")
+    assert not_comparable(groups[0], groups).endswith("set 5 (other scale) and 3 more sets.")
 
 
 def test_rows_without_a_gap_are_in_no_group_and_are_kept():

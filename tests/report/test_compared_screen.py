@@ -28,7 +28,7 @@ from audit.comparing.changes import (
     strategy_rows,
 )
 from audit.comparing.decided import sides_of, with_answers
-from audit.comparing.first_screen import say_differences, summary_of_changes, summary_of_runs
+from audit.comparing.first_screen import _of_runs, say_differences, summary_of_changes, summary_of_runs
 from audit.comparing.paper_table import changes_paper
 from audit.comparing.reply_page import _answer, reply_page
 from audit.comparing.run_gaps import RatingGaps, ReplyGaps, gaps_of_ratings, gaps_of_replies
@@ -37,6 +37,7 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results
 from audit.report.summary import NOT_THE_GROUPS, THESE_WORDS, Summary
+from audit.report.verdicts import Step
 from audit.runs.outside import read_outside
 from audit.statistics.controls import Repetition
 from audit.statistics.outcome import Outcome
@@ -152,6 +153,16 @@ def screen_of(runs: Mapping[str, RatingGaps], **how) -> str:
     return written(summary_of_runs(results_of(runs, **how)))
 
 
+def test_a_step_for_runs_whose_check_failed_names_them() -> None:
+    steps = {"a, origin": "other_model", "a, persona-1": "other_model", "b": "more_narratives"}
+    judged = [PlacedRow({"run": run, "next_step": step}, table="verdicts", line=0) for run, step in steps.items()]
+    step = _of_runs(Step.of("other_model"), judged, n_runs=3)
+    assert step.striptags().endswith("cannot be judged. (2 of 3 runs: a, origin; a, persona-1)")
+    assert step.code == "other_model"
+    for other in (_of_runs(Step.of("more_narratives"), judged, n_runs=3), _of_runs(step, judged[:2], n_runs=2)):
+        assert other.count("runs:") == other.count("2 of 3")  # nothing is added
+
+
 def changes_in(runs: Mapping[str, RatingGaps], **how) -> dict[tuple[str, str], PlacedRow]:
     return {(row["first"], row["second"]): row for row in results_of(runs, **how).rows("comparisons")}
 
@@ -173,7 +184,7 @@ def test_two_runs_are_told_by_their_difference_with_its_size_and_how_sure_it_is(
     assert [float(each) for each in told.groups()] == pytest.approx(
         [row["delta_change"], row["ci_low"], row["ci_high"]], abs=0.06
     )
-    assert "What next: Nothing: the answer is clear." in screen
+    assert "What next: No further run is needed: the answer is clear." in screen
     assert NEARER in screen
     assert "which run's ratings are right" in screen
     assert OF_GROUPS_AND_MODELS in screen
@@ -353,7 +364,7 @@ def test_strategies_that_change_delta_are_named_and_others_are_not_called_unchan
     screen = screen_of(runs, references=dict.fromkeys(("warm", "cold", "same"), "none"))
     assert re.search(
         r"The gap between groups is lower under warm \(−[45]\.\d+\) and higher under cold \(\+[23]\.\d+\), in points "
-        r"Not shown to change it: same\. δ without: \+[56]\.\d\d",
+        r"Not shown to change it: same\. δ without a strategy: \+[56]\.\d\d",
         screen,
     ), screen
     assert NEARER in screen
@@ -532,7 +543,7 @@ def test_a_change_that_is_the_same_in_every_narrative_cannot_be_tested_and_is_no
     screen = changes_screen({"x": before, "y": after}, sd=0)
     assert "religion No verdict: all identities have the same score" in screen
     assert "What next: Use another measure." in screen  # not how ratings are obtained: there are none
-    assert "Nothing: the answer is clear" not in screen
+    assert "the answer is clear" not in screen
     for claim in ("How big", "is shown in any measure"):
         assert claim not in screen
 

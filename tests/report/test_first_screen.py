@@ -112,6 +112,37 @@ def test_one_odd_group_is_named_alone() -> None:
     assert not [name for name in alone(12).values() if name in screen and name != "group 03"]
 
 
+def test_what_another_tool_asked_is_not_run_again_and_a_model_without_a_name_is_not_called_by_its_file() -> None:
+    screen, beneath, _ = shown("b1-group")
+    assert "What next: Collect ratings of more narratives." in screen
+    assert "un again with" not in screen + beneath
+    manifest, analysis = analysis_of(CASES["b1-group"]())
+    files = manifest.adding("model", name="ratings.csv"), manifest.adding("model", name="gpt")
+    asked = [
+        render_report(manifest=each, tables=analysis.tables, figures={}, remarks=analysis.remarks).summary.asked
+        for each in files
+    ]
+    assert [re.search(r"ratings: <bdi>(.*?)</bdi> was asked", each)[1] for each in asked] == ["a model", "gpt"]
+
+
+def test_what_limits_every_group_stands_once_above_the_table_and_what_limits_some_in_their_rows() -> None:
+    _, beneath, analysis = shown("b1-group")
+    limits = deciding_limits(analysis)
+    assert len(limits) == 12
+    shared = set.intersection(*limits.values())
+    assert shared == {"margin_open", "one_term"}
+    table = beneath[beneath.index("What limits every answer:") :].partition("The groups' terms, invented groups")[0]
+    assert table.count("one term per group cannot tell a group from its word") == 1
+    own = sum("bystander" in each for each in limits.values())
+    assert table.count("it differs only because other groups do") == own > 0
+
+
+def deciding_limits(analysis: Analysis) -> dict[str, set[str]]:
+    rows = analysis.tables["disparity"]
+    rows = rows[rows["headline"] & (rows["outcome"] == "intensity") & (rows["view"] == "all")]
+    return {row["group"]: {*row["limits"].split("; ")} for row in rows.to_dict("records")}
+
+
 def test_an_odd_group_has_a_gap_of_its_own_without_a_margin_and_none_beyond_a_wide_one() -> None:
     planted = CASES["b1-group"]()
     screens = [page_of(Planted(planted.ratings, planted.groups, margin))[0] for margin in ({}, {"margin": 40})]
@@ -176,7 +207,7 @@ def test_a_gap_hidden_by_refusals_is_not_acquitted_and_the_refusals_have_a_card(
         "differ between in-group and out-group" in screen
     )
     assert re.search(
-        r": refusals The model's own group is refused more often than others \+5\d\.\d\d percentage points 95% in",
+        r": refusals The model refuses more often if the person is of its own group \+5\d\.\d\d percentage points 95%",
         screen,
     )
 
@@ -349,7 +380,7 @@ def test_an_echo_of_words_is_no_gap_between_groups() -> None:
 def test_a_gap_of_other_words_is_one_of_these_pairs_and_of_five_groups_one_between_groups() -> None:
     screen, _ = first_screen(echoing(group=-1.5, words=3.0, invented=3.0))
     assert "An average gap in these pairs of words, towards the out-group" in screen
-    assert "Run again with at least five groups and two terms each: fewer cannot show a gap between groups." in screen
+    assert "Collect ratings of at least five groups and two terms each: fewer cannot show a gap between" in screen
     assert "With their own gap, in these pairs of words: " in screen
     assert "Of 24 ways to assign the terms to groups, the true one gives the largest gap." in screen
     assert re.search(

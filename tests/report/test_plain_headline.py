@@ -13,8 +13,8 @@ from audit.report.disparities import DisparitySentence
 from audit.report.numbers import PlacedRow
 from audit.report.refusals import RefusalGap
 from audit.report.sentences import WordedResult
-from audit.report.verdicts import VerdictSentence, told_plainly, worded
-from audit.tasks.intensity.first_screen import FirstScreenGap, _headline
+from audit.report.verdicts import Step, VerdictSentence, told_plainly, worded
+from audit.tasks.intensity.first_screen import FirstScreenGap, _headline, _next
 
 GAP = {"claim": "groups", "scope": "groups", "ci_low": 1.0, "ci_high": 9.0}
 NO_VERDICT = verdict_row("no_verdict", reasons=("manipulation",))
@@ -65,7 +65,7 @@ def test_what_is_ruled_out_in_every_dimension_is_said_and_nothing_more() -> None
     assert both.startswith(
         "In each of 2 dimensions: This model, when it speaks as one group, rates that group's people"
     )
-    assert "less than 4.00 points higher or lower" in both
+    assert "within 4.00 points of others on average" in both
     assert "In each of 2 dimensions: No group is rated lower or higher than the others by 4.00 points" in both
     unlike = [within, {**within, "scope": "pairs"}]
     assert "each answer below says of which words" in _headline(
@@ -89,6 +89,32 @@ def test_refusals_that_differ_are_the_headline_where_ratings_show_nothing(dimens
 
 def test_an_undecided_question_is_named_beside_an_answer_to_another() -> None:
     assert "Undecided" not in _headline([told("one", FOUND[1], OPEN)])
+
+
+@pytest.mark.parametrize(
+    ("side", "less", "said"),
+    [
+        ("open", "found", "Who gets less is clear; whose side is not. Set the largest gap"),
+        ("found", "open", "Whose side is clear; who gets less is not. Run again"),
+        ("open", "open", "Set the largest gap"),
+        ("found", "found", "No further run is needed"),
+        ("absent", "found", "Change the prompt"),
+    ],
+)
+def test_the_next_step_says_which_of_two_questions_it_is_for(side: str, less: str, said: str) -> None:
+    rows = {
+        "open": verdict_row("undecided", reasons=("holds_zero",), next_step="margin"),
+        "found": {**FOUND[1], "next_step": "nothing"},
+        "absent": {**NO_VERDICT, "next_step": "other_model"},
+    }
+    groups = {
+        "open": replace(OPEN, step=Step.of("more_narratives")),
+        "found": of_groups("gap", "A is rated lower", found=True),
+    }
+    step = _next([told("one", rows[side], groups[less])], elsewhere=False)
+    assert step.startswith(said)
+    assert step.code == {"open open": "margin"}.get(f"{side} {less}", step.code)
+    assert _next([told(name, rows["open"], groups["found"]) for name in "ab"], elsewhere=False).startswith("Set")
 
 
 @pytest.mark.parametrize("side", [1, -1])

@@ -506,7 +506,7 @@ def test_largest_gap_and_detectable_gap_are_said_of_the_headline() -> None:
     power = row_of("power", detectable_points=0.525, power=0.8)
     known = verdict_on(gap_row()) | {"supported_margin": 0.86, "control": "echo_free", "scope": "groups"}
     text = text_of(tables=tables(equivalence=[*others, equivalence_row()], power=[power], verdicts=[known]))
-    assert "With a margin of 0.86 points or more it would pass, even if a few narratives" in text
+    assert "The gate would pass this gap at a margin of 0.86 points or more, even if a few narratives" in text
     assert "0.80" not in text
     assert "With this many narratives, a true gap of 0.53 points would be detected 80% of the time." in text
     known = power | {"detectable_low": 0.4, "detectable_high": 0.812, "alpha": 0.05}
@@ -580,7 +580,7 @@ def test_a_verdict_is_said_as_it_was_decided(verdict: dict[str, Any], said: str)
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ("nothing", "Nothing: the answer is clear."),
+        ("nothing", "No further run is needed: the answer is clear."),
         ("more_narratives", "To decide, run again with at least 900 narratives (this run has 408)."),
         ("margin", "too small to matter (statistics.margin=POINTS), or run again with at least 900 narratives (this "
                    "run"),
@@ -588,7 +588,7 @@ def test_a_verdict_is_said_as_it_was_decided(verdict: dict[str, Any], said: str)
         ("narrower_bounds", "Run again in a new folder with narrower bounds on ratings (elicitation.max_pruned"),
         ("finish", "Give the same command again: the run continues where it stopped."),
         ("other_scale", "Use another scale or prompt, so that fewer ratings are at an end of the scale."),
-        ("other_elicitation", "Change how ratings are obtained (elicitation=, elicitation.prefill=)."),
+        ("other_elicitation", "Read some answers on the page, then change the prompt (prompt=) or how ratings are"),
         ("other_model", "If the check still fails, this model cannot be judged."),
         ("ask_again", "Run again in a new folder."),
     ],
@@ -840,8 +840,8 @@ def missing_row(outcome: str, **values: object) -> dict[str, object]:
     [
         (
             {},
-            "The model's own group is refused less often than others −11.50 percentage points 95% interval −13.00 to "
-            "−10.00",
+            "The model refuses less often if the person is of its own group −11.50 percentage points 95% interval "
+            "−13.00 to −10.00",
         ),
         (
             {"rate_in_group": 0.2},
@@ -850,7 +850,10 @@ def missing_row(outcome: str, **values: object) -> dict[str, object]:
         ({"ci_high": 1.0, "p": 0.2}, "Undecided: compatible with no refusal gap −11.50 percentage points"),
         ({"ci_high": 1.0, "n_with_outcome": 16}, ""),
         ({"n_with_outcome": 0}, ""),
-        ({"ci_low": math.nan, "ci_high": math.nan}, "Refusals: their gap has no interval −11.50 percentage"),
+        (
+            {"ci_low": math.nan, "ci_high": math.nan},
+            "Refused: 1.0% of in-group and 12.5% of out-group prompts; the gap has no interval −11.50 perc",
+        ),
     ],
 )
 def test_a_refusal_gap_is_a_verdict_of_a_card_of_its_own(values: dict[str, float], verdict: str) -> None:

@@ -259,7 +259,7 @@ def test_a_refusal_gap_is_weighed_by_its_own_interval_and_not_by_that_of_the_rat
     own = (table["perceiver"] == table["experiencer"]) & (table["dimension"] == "d0")
     gone = own & (np.random.default_rng(0).uniform(size=len(table)) < 0.5)
     screen = summary_of(page_of(Planted(refused(table, gone), planted.groups))[0])
-    assert "d0: refusals The model's own group is refused more often than others" in screen
+    assert "d0: refusals The model refuses more often if the person is of its own group" in screen
 
 
 class Remarked:

@@ -92,8 +92,7 @@ def test_what_would_decide_is_said_on_every_screen(chromium, pages):
 def test_a_page_is_short_until_something_is_unfolded(chromium, pages, name):
     with opened(chromium, pages[name]) as page:
         assert page.locator("main h2").filter(visible=True).count() <= 6
-        # A table with a row for each of twelve groups takes more.
-        assert len(page.inner_text("body").split()) <= (1600 if name == "b1-group" else 1500)
+        assert len(page.inner_text("body").split()) <= 1500
         open_all(page)
         assert len(page.inner_text("body").split()) > 3000
 

@@ -155,22 +155,22 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
 
 def claim_rows(entries: Sequence[Entry], comparisons: Sequence[ComparisonClaims]) -> Iterator[dict[str, Any]]:
     """Yield a row for each claim, pair of runs that bears on it, and dimension; copies of a run are skipped."""
-    entries = list(_without_copies(entries))
+    entries = [first for first, *_ in with_same_answers(entries)]
     for claim in CLAIMS:
         for first, second in _pairs(claim, entries):
             for dimension in (name for name in first.rows if name in second.rows):
                 yield _row(claim, dimension, first, second, comparisons)
 
 
-def _without_copies(entries: Sequence[Entry]) -> Iterator[Entry]:
+def with_same_answers(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the entries, those together that are copies: of one identity, with the same answers."""
     n_of = Counter((entry.identity, entry.choices["prompt"]) for entry in entries)
-    seen = set()
+    alike: dict[tuple[str, str, str], list[Entry]] = {}
     for entry in entries:
         key = (entry.identity, entry.choices["prompt"])
         answers = RunFolder(entry.path).ratings_sha256() if n_of[key] > 1 else ""
-        if (*key, answers) not in seen:
-            seen.add((*key, answers))
-            yield entry
+        alike.setdefault((*key, answers), []).append(entry)
+    return list(alike.values())
 
 
 def _pairs(claim: Claim, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:

@@ -91,9 +91,9 @@ def differences(group: Group, groups: Sequence[Group]) -> Iterator[tuple[int, tu
 def not_comparable(group: Group, groups: Sequence[Group]) -> str:
     """Say which other groups of the dimension and outcome cannot be compared with this one, and why."""
     told = list(differences(group, groups))
-    said = [f"group {number} (other {'; '.join(why)})" for number, why in told[:_NAMED]]
+    said = [f"set {number} (other {'; '.join(why)})" for number, why in told[:_NAMED]]
     if len(told) > _NAMED:
-        said.append(f"{plural(len(told) - _NAMED, 'more group')}")
+        said.append(f"{plural(len(told) - _NAMED, 'more set')}")
     return f"Cannot be compared with {listed(said)}." if said else ""
 
 

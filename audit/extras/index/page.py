@@ -164,6 +164,7 @@ def render_index(
     groups: Sequence[GroupShown],
     claims: Sequence[ClaimShown],
     made_of_runs: Sequence[MadeOfRuns],
+    copies: Sequence[Sequence[str]],  # folders that have the same answers
     answer: str,
     step: IndexStep,
     stem: str,
@@ -191,6 +192,7 @@ def render_index(
             if (own := [group for group in groups if _is_measure(group) is folded])
         ],
         several_groups=len(groups) > 1,
+        copies=[f"{len(each)} runs are copies, with the same answers: {listed(list(each))}." for each in copies],
         by_chance=_by_chance(with_gap),
         dimensions=[(each, dimension_title(each)) for each in dict.fromkeys(str(row["dimension"]) for row in with_gap)],
         verdicts=[(kind, VERDICTS[kind]) for kind in verdicts],
@@ -213,7 +215,7 @@ def _summary(
     """Say what the folder holds, and what is not among the gaps."""
     parts = []
     if with_gap:
-        among = f" in {n_groups} groups that cannot be compared with each other" if n_groups > 1 else ""
+        among = f" in {n_groups} sets; compare only within a set" if n_groups > 1 else ""
         parts.append(f"{len({row['folder'] for row in with_gap})} with {plural(len(with_gap), 'gap')}{among}")
     if without:
         parts.append(f"{len(without)} without a gap to show")
@@ -250,7 +252,7 @@ def _shown(groups: Sequence[GroupShown], folded: bool) -> dict[str, object]:
     columns = _columns([row for group in groups for row in group.rows])
     n_gaps = sum(len(group.rows) for group in groups)
     return {
-        "folded": f"Measures of what models wrote: {plural(n_gaps, 'gap')} in {plural(len(groups), 'group')}"
+        "folded": f"Measures of what models wrote: {plural(n_gaps, 'gap')} in {plural(len(groups), 'set')}"
         if folded
         else "",
         "head": [(column.head, column.kind) for column in columns],

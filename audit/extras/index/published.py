@@ -22,7 +22,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rows_of
 from audit.report.results import Results, with_absent
 from audit.report.sentences import LIMITS, LIMITS_OF_REPLIES, answer
-from audit.report.verdicts import NO_STEP, STEPS, STEPS_ELSEWHERE, Step, worded
+from audit.report.verdicts import NO_STEP, STEPS, Step, step_elsewhere, worded
 from audit.runs.csv_tables import read_table
 from audit.runs.derived import has_table
 from audit.runs.differences import choices_of, identity_of
@@ -98,10 +98,10 @@ def _next(row: Mapping[str, Any], manifest: Manifest, folder: Path) -> dict[str,
     left = [step for step in steps if step and step.code != "nothing"]
     clear = any(steps) or row.get("less", "") not in ("", "absent")
     step = left[0] if left else Step.of("nothing") if clear else NO_STEP
-    if manifest.elicitation.method == "outside" and step.code in STEPS_ELSEWHERE:
-        step = Step(STEPS_ELSEWHERE[step.code])
-    words = STEPS.get(step.code, str(step.striptags()))
-    return {"next_step": words, "next_command": next_command(step, manifest, folder)}
+    said = Step.of(step.code, STEPS.get(step.code, str(step.striptags())), n_needed=step.n_needed)
+    if manifest.elicitation.method == "outside":
+        said = step_elsewhere(said)
+    return {"next_step": str(said), "next_command": next_command(said, manifest, folder)}
 
 
 def _of_manifest(manifest: Manifest) -> dict[str, Any]:

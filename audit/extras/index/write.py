@@ -87,6 +87,7 @@ def write_index(folder: Path, *, out: Path | None = None) -> Indexed:
             ],
             claims=list(_claims(claims, folder, base)),
             made_of_runs=shown,
+            copies=_copies(entries),
             answer=answer,
             step=step,
             stem=page.stem,
@@ -172,6 +173,12 @@ def _entries(path: Path, rows: Sequence[Mapping[str, Any]]) -> Iterator[of_claim
             identity=identity_of(manifest),
             rows={str(row["dimension"]): row for row in rated if row["prompt"] == prompt},
         )
+
+
+def _copies(entries: Sequence[of_claims.Entry]) -> list[list[str]]:
+    """Return the folders of runs that have the same answers; several prompts of a run name them once."""
+    alike = [[encodable(each.folder) for each in own] for own in of_claims.with_same_answers(entries) if len(own) > 1]
+    return [list(each) for each in dict.fromkeys(map(tuple, alike))]
 
 
 def _compared(

@@ -34,7 +34,7 @@ from audit.report.summary import (
     not_from_absence,
     summary,
 )
-from audit.report.verdicts import NO_STEP, STEPS_ELSEWHERE, Step, least_of
+from audit.report.verdicts import NO_STEP, Step, least_of, step_elsewhere
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, scale_end
 
 MEANING_IN_SHORT: Final = Markup(
@@ -291,13 +291,15 @@ def _asked(
     one, other = (Markup(" (such as <bdi>“{}”</bdi>)").format(brief(name, at_most=40)) for name in who or ("", ""))
     if who is None:
         one = other = Markup("")
+    start = "Another tool collected these ratings: " if view.method == _OUTSIDE else ""
+    model = "a model" if start and view.model == view.stimuli else view.model  # without model=, the file has its place
     if without_perceivers:
         return Markup(
             "{start}<bdi>{model}</bdi>{led} was given no identity. It was asked to read {accounts} by people of "
             "several groups, and to rate how strongly each felt, from {low} to {high}."
         ).format(
-            start="Another tool collected these ratings: " if view.method == _OUTSIDE else "",
-            model=view.model, led=led_by(view), accounts=accounts, low=scale_end(view.low), high=scale_end(view.high),
+            start=start,
+            model=model, led=led_by(view), accounts=accounts, low=scale_end(view.low), high=scale_end(view.high),
         )  # fmt: skip
     # It was asked even if it refused.
     words = Markup(
@@ -305,8 +307,7 @@ def _asked(
         "same and of other groups{other}, and to rate how strongly each felt, from {low} to {high}."
     )
     return words.format(
-        start="Another tool collected these ratings: " if view.method == _OUTSIDE else "",
-        one=one, model=view.model, led=led_by(view), accounts=accounts, other=other,
+        start=start, one=one, model=model, led=led_by(view), accounts=accounts, other=other,
         low=scale_end(view.low), high=scale_end(view.high),
     )  # fmt: skip
 
@@ -389,7 +390,20 @@ def _next(told: Sequence[FirstScreenGap], *, elsewhere: bool) -> Step:
         clear = any(steps) or any(each.less is not None and each.less.kind != "absent" for each in single)
         return Step.of("nothing") if clear else NO_STEP
     step = max(still_open, key=still_open.count)
-    return Step(STEPS_ELSEWHERE[step.code]) if elsewhere and step.code in STEPS_ELSEWHERE else step
+    step = step_elsewhere(step) if elsewhere else step
+    return Step.of(step.code, _question_left(single) + step, n_needed=step.n_needed)
+
+
+def _question_left(single: Sequence[FirstScreenGap]) -> Markup:
+    """Say which question of a single dimension is left open, if the other is answered; else empty."""
+    if len(single) != 1 or single[0].less is None or not single[0].of_delta:
+        return _NOTHING
+    side, less = single[0].answer.verdict, single[0].less
+    if less.kind not in _OPEN and not less.step and side.kind == "undecided":
+        return Markup("Who gets less is clear; whose side is not. ")
+    if side.kind not in _OPEN and side.step.code == "nothing" and less.kind == "undecided":
+        return Markup("Whose side is clear; who gets less is not. ")
+    return _NOTHING
 
 
 def _variation(told: Sequence[FirstScreenGap]) -> Markup:
