@@ -94,6 +94,14 @@ def test_shorter_replies_are_found_and_said_to_be_observational(audit, capsys):
         assert "replies that were read from a file" in capsys.readouterr().err
 
 
+def test_an_export_says_that_replies_were_read_and_are_observational(audit):
+    audit(transcripts(shorter=8))
+    assert main(["export", "run", "form=huggingface", "to=hub"]) == 0
+    about = Path("hub/README.md").read_text("utf-8")
+    assert "240 replies read from a file: nothing was asked by this tool; OBSERVATIONAL" in about
+    assert "prompts were asked" not in about
+
+
 def test_scores_of_a_file_are_of_the_reply_in_that_place(audit, tmp_path):
     rows = transcripts(n=240)
     given = pd.DataFrame({"prompt_index": range(len(rows)), "text": rows["reply"], "warmth": range(len(rows))})

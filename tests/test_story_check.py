@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -211,3 +216,22 @@ def test_no_story_no_answer():
     assert story_shares(stories_of(["a b"], [["c"]]), terms=[])["intensity"].isna().all()
     assert isinstance(check(stories_of(["a b"], [["c"]])), dict)
     assert pd.isna(check(stories_of(["a b"], [["c"]]))["difference"])
+
+
+@pytest.mark.process
+def test_numbers_are_the_same_in_every_process():
+    """The order of a set of words differs between processes; sums in that order would differ in their last digit."""
+    code = (
+        "import sys; sys.path[:0] = ['tests']; import numpy as np; from test_story_check import *\n"
+        "rng = np.random.default_rng(0); texts = told(rng, 20)\n"
+        "replies = [[about(rng, text) for _ in range(3)] for text in texts]\n"
+        "print(story_shares(stories_of(texts, replies), terms=[])['intensity'].to_numpy().tobytes().hex())"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed}, check=True, capture_output=True,
+            cwd=Path(__file__).parents[1],
+        ).stdout
+        for seed in "123"
+    }  # fmt: skip
+    assert len(found) == 1

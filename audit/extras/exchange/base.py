@@ -87,7 +87,12 @@ class Collected:
     def status_said(self) -> str:
         """Sentence on whether the run is finished, how much is missing, and which of its files were changed."""
         n_prompts = self.manifest.n_prompts
+        outside = self.manifest.outside
         said = f"finished: all of {plural(n_prompts, 'prompt')} were asked"
+        if outside.replies:
+            said = f"{plural(n_prompts, 'reply')} read from a file: nothing was asked by this tool"
+        if outside.observational:
+            said += "; OBSERVATIONAL: what the groups wrote differs, and that may be why replies differ"
         if self.manifest.status == "running":
             said = f"NOT FINISHED: {self.n_missing:,} of {plural(n_prompts, 'prompt')} are missing"
         if names := ", ".join(map(printable, self.accepted)):

@@ -179,7 +179,9 @@ def story_shares(stories: Sequence[Story], *, terms: Sequence[str]) -> pd.DataFr
     told_by: dict[frozenset[int], list[Story]] = {}  # texts in the same words cannot be told apart
     for story in stories:
         own = {word for text in story.texts for word in words_of(text)}
-        told_by.setdefault(frozenset(vocabulary.setdefault(word, len(vocabulary)) for word in own), []).append(story)
+        # sorted, since the order of a set of words differs between processes, and with it the last digit of sums
+        places = [vocabulary.setdefault(word, len(vocabulary)) for word in sorted(own)]
+        told_by.setdefault(frozenset(places), []).append(story)
     shares: list[dict[int, float]] = []
     answered: list[bool] = []
     for alike in told_by.values():
@@ -191,7 +193,7 @@ def story_shares(stories: Sequence[Story], *, terms: Sequence[str]) -> pd.DataFr
         ]
         share: defaultdict[int, float] = defaultdict(float)
         for found in written:
-            for word in found & vocabulary.keys():
+            for word in sorted(found & vocabulary.keys()):
                 share[vocabulary[word]] += _POINTS / (len(found) * len(written))
         shares.append(share)
         answered.append(bool(written))
