@@ -26,6 +26,7 @@ _OPTIONS: Final = {
     "missing_shift": "statistics.missing_shift",
     "narrower_bounds": "elicitation.max_pruned_points",
     "other_elicitation": "elicitation",
+    "check": "elicitation.manipulation",
 }
 """The option that a step's words name, by the step's code."""
 

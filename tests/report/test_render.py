@@ -601,6 +601,27 @@ def test_the_next_step_is_said(step: str, said: str) -> None:
         assert "Run again with more narratives." in unknown
 
 
+@pytest.mark.parametrize("step", ["nothing", "margin", "more_narratives", "other_scale"])
+def test_an_inconclusive_check_is_decided_before_anything_else(step: str) -> None:
+    values = {"reasons": ("margin_open",), "next_step": step, "n_needed": 3285.0, "n_narratives": 24}
+    for limits, first in (("one_cue; manipulation_not_shown", step != "other_scale"), ("one_cue", False)):
+        row = verdict_row(**COMPATIBLE, **values) | {"limits": limits}
+        text = text_of(tables=tables(gap=[gap_row(**COMPATIBLE)], verdicts=[row]))
+        assert ("What next: First find out whether the ratings match the story" in text) == first
+        assert ("3,285 narratives" in text) == (not first and step in ("margin", "more_narratives"))
+
+
+@pytest.mark.parametrize(("there", "said"), [(408, True), (900, False), (None, False)])
+def test_more_narratives_than_the_source_has_are_not_asked_for_without_saying_so(there, said) -> None:
+    for step in ("margin", "more_narratives"):
+        row = verdict_row(**COMPATIBLE, reasons=("margin_open",), next_step=step, n_needed=900.0, n_narratives=24)
+        text = text_of(
+            manifest=MANIFEST | {"stimuli": MANIFEST["stimuli"] | {"n_available": there}},
+            tables=tables(gap=[gap_row(**COMPATIBLE)], verdicts=[row]),
+        )
+        assert ("has 408: for more, use narratives of your own (stimuli=csv)." in text) == said
+
+
 def test_a_run_of_an_earlier_version_has_no_verdict() -> None:
     text = text_of(tables=tables(verdicts=[]))
     assert "religion No verdict: an earlier version analysed this run +0.49 points" in text

@@ -126,7 +126,7 @@ def summary_of_ratings(
         headline=_headline(told),
         beside=() if response is None else (response,),
         margin=view.margin,
-        step=_next(told, elsewhere=view.method == _OUTSIDE),
+        step=_within_reach(_next(told, elsewhere=view.method == _OUTSIDE), view),
     )
 
 
@@ -392,6 +392,14 @@ def _next(told: Sequence[FirstScreenGap], *, elsewhere: bool) -> Step:
     step = max(still_open, key=still_open.count)
     step = step_elsewhere(step) if elsewhere else step
     return Step.of(step.code, _question_left(single) + step, n_needed=step.n_needed)
+
+
+def _within_reach(step: Step, view: ManifestView) -> Step:
+    """Say so if a step needs more narratives than their source has."""
+    if not step.n_needed > view.n_available > 0:
+        return step
+    words = Markup("{} <bdi>{}</bdi> has {}: for more, use narratives of your own (stimuli=csv).")
+    return Step.of(step.code, words.format(step, view.stimuli, count(view.n_available)), n_needed=step.n_needed)
 
 
 def _question_left(single: Sequence[FirstScreenGap]) -> Markup:
