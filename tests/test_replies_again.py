@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from hashlib import sha256
 from pathlib import Path
 
@@ -169,6 +170,19 @@ def test_only_what_is_missing_is_asked_and_scored_and_a_damaged_sample_is_asked_
     assert main(["recover", "run"]) == 0
     assert main(words) == 0
     pd.testing.assert_frame_equal(pd.read_parquet(sample), whole)
+
+
+def test_scores_of_a_file_have_no_noise_and_leave_that_of_others(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    shutil.copytree(runs / "noisy", "run")
+    pd.DataFrame({"prompt_index": range(N_PROMPTS), "warmth": [k % 7 for k in range(N_PROMPTS)]}).to_csv(
+        "mine.csv", index=False
+    )
+    words = [*PLANTED, SAMPLED, "model.planted.gap=2", "model.planted.noise=20", "run_dir=run"]
+    assert main([*words, "measures.scores=mine.csv"]) == 0
+    assert "scores_warmth" in verdicts_of(tmp_path / "run").index
+    pd.testing.assert_frame_equal(noise_of(tmp_path / "run"), noise_of(runs / "noisy"))
 
 
 def test_whether_a_reply_is_refused_is_asked_again_too(runs, tmp_path, monkeypatch):
