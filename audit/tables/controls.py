@@ -13,7 +13,6 @@ from audit.tables.base import (
     percentage_points,
     points,
     share,
-    squared_points,
     text,
     word,
 )
@@ -77,15 +76,17 @@ WORDING_SHARES: Final = Table(
             "what gaps vary with: narratives, wordings, rest (what is of a narrative in a wording alone, and the noise "
             "of answers) or identities (of δ as a whole)"
         ),
-        "variance": squared_points(
-            "of one narrative's gap in one wording, the part of its variance, in squared points; missing for "
-            "identities, since a gap is of all of them"
+        "variance": number(
+            "of one narrative's gap in one wording, the part of its variance, in the row's unit squared; missing for "
+            "identities, since a gap is of all of them",
+            unit="the row's unit, squared",
         ),
-        "sd": points("the root of variance, in points"),
+        "sd": in_row_unit("the root of variance, in the row's unit"),
         "share": share("variance over the sum of the parts; missing where that is 0"),
-        "of_delta": squared_points(
-            "of δ over all narratives and wordings, the part of its variance, in squared points; missing where it is "
-            "not known"
+        "of_delta": number(
+            "of δ over all narratives and wordings, the part of its variance, in the row's unit squared; missing where "
+            "it is not known",
+            unit="the row's unit, squared",
         ),
         "share_of_delta": share("of_delta over the sum of the parts that are known"),
         "levels": count("narratives, wordings, both multiplied, or groups, that it is of"),

@@ -146,7 +146,8 @@ def story_shares(stories: Sequence[Story], *, terms: Sequence[str]) -> pd.DataFr
     vocabulary: dict[str, int] = {}
     told_by: dict[frozenset[int], list[Story]] = {}  # texts in the same words cannot be told apart
     for story in stories:
-        own = {word for text in story.texts for word in words_of(text)}
+        # In a fixed order, as are the words of replies: sums of numbers in another order differ in the last digit.
+        own = sorted({word for text in story.texts for word in words_of(text)})
         told_by.setdefault(frozenset(vocabulary.setdefault(word, len(vocabulary)) for word in own), []).append(story)
     shares: list[dict[int, float]] = []
     answered: list[bool] = []
@@ -159,7 +160,7 @@ def story_shares(stories: Sequence[Story], *, terms: Sequence[str]) -> pd.DataFr
         ]
         share: defaultdict[int, float] = defaultdict(float)
         for found in written:
-            for word in found & vocabulary.keys():
+            for word in sorted(found & vocabulary.keys()):
                 share[vocabulary[word]] += _POINTS / (len(found) * len(written))
         shares.append(share)
         answered.append(bool(written))
