@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 
 from audit.runs.store import RunFolder
-from audit.statistics.elicitation import noise_floor
+from audit.statistics.noise import noise_floor
 
 BASE = (
     "dimensions=[religion]", "stimuli.placebo=0", "stimuli.emotions=[sad]", "elicitation.check_sample=8",

@@ -99,7 +99,8 @@ def no_figures(request, monkeypatch):
 def asked(run_dir, *more):
     return [
         "run", "task=reply", "model.path=scripted", "stimuli.unspecified=false", "statistics.n_permutations=100",
-        "stimuli.situations_per_emotion=1", "measures.names=[lexical,diversity]", f"run_dir={run_dir}", *more,
+        "stimuli.situations_per_emotion=1", "measures.names=[lexical,diversity]", "elicitation.noise_sample=0",
+        f"run_dir={run_dir}", *more,
     ]  # fmt: skip
 
 

@@ -154,7 +154,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_in_the_same_bytes(
         monkeypatch.setattr(owner, name, counting)
 
     interrupted(TransformersEngine, "generate", 3)
-    interrupted(score, "write_scores", 7)
+    interrupted(score, "write_scores", 4 + 4 + 3)  # each scorer's shards, then those with prompts asked again: all
     assert main(command) == 130
     assert sorted(files_of(run, "replies")) == [f"replies/{name}" for name in SHARDS[:2]]
     assert main(["report", str(run)]) == 0
@@ -163,7 +163,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped_and_ends_in_the_same_bytes(
     assert len(files_of(run, "replies")) == 4
     assert len(files_of(run, "scores")) == 6 + 2  # what each scorer is stands beside its scores
     assert main(command) == 0
-    assert calls == {"generate": 4 + 1, "write_scores": 8 + 1}  # what was interrupted is done twice
+    # What was interrupted is done twice; all 32 prompts are asked again, at once.
+    assert calls == {"generate": 4 + 1 + 1, "write_scores": 16 + 1}
     assert files_of(run, *COLLECTED, "tables") == files_of(finished, *COLLECTED, "tables")
 
 

@@ -27,7 +27,7 @@ N_PROMPTS = 2 * 16
 WORDS = (
     "task=reply", "model=openai", "model.path=tiny", "model.api_key_env=TESTS_KEY", *FOUR_RELIGIONS,
     "stimuli.unspecified=false", "stimuli.emotions=[sad,happy]", "stimuli.situations_per_emotion=1",
-    "statistics.n_permutations=100", "engine.server.backoff_s=0.01", "run_dir=run",
+    "statistics.n_permutations=100", "engine.server.backoff_s=0.01", "elicitation.noise_sample=0", "run_dir=run",
 )  # fmt: skip
 GOOD = "measures.epitome.interpretations="
 ASKED = "tells you"  # of every prompt; the server is also asked once whether it goes on

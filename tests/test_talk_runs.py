@@ -81,6 +81,19 @@ def test_the_change_is_the_last_reply_less_the_first(run):
     assert of["sentiment_change"].sort_index().tolist() == pytest.approx(pairs)
 
 
+def test_the_last_reply_alone_is_asked_again_and_its_change_is_from_the_first_one(run):
+    scores = pd.read_parquet(run / "scores/lexical/scores.parquet")
+    of = {name: own.set_index("prompt_index")["value"] for name, own in scores.groupby("measure", observed=True)}
+    places = pd.read_parquet(run / "asked_again.parquet")["prompt_index"]
+    assert len(places) == 32
+    for name in ("sentiment", "sentiment_change"):  # this model answers alike each time
+        assert of[f"again_{name}"][places].tolist() == of[name][places].tolist()
+    assert of["sentiment_change"][places].nunique() > 1
+    assert not [name for name in of if name.startswith("again_") and "_turn_" in name]
+    noise = table_of(run, "controls").query("control == 'noise'").set_index("outcome")["se"]
+    assert noise["sentiment_change"] == noise["sentiment"] == 0
+
+
 def test_each_turn_has_the_d_of_its_own_replies(run):
     table = table_of(run, "turns")
     sentiment = table.loc[table["outcome"] == "sentiment"].set_index(["turn", "group"])

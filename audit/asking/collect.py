@@ -109,6 +109,11 @@ class Session:
             earlier.append([StageText(**{field: rows[place][field] for field in _WRITTEN}) for place in places])
         return earlier
 
+    def again(self, answer: Answer, places: Sequence[int], part: ProgressPart) -> Job:
+        """Return a job that asks prompts of the run once more, in the order of ``places`` (their ``prompt_index``)."""
+        ask = partial(_answer, answer=answer, places=places, earlier=self.earlier(places))
+        return Job(f"asked again {list(places)}", ask, part.call)
+
 
 def earlier_manifest(plan: Planned, folder: RunFolder, *, say: Say | None = None) -> Manifest | None:
     """Read the manifest of a folder's run; None if new. Refuses another run, damage, or answers without a manifest."""
@@ -417,7 +422,7 @@ def _answer(
     done: Done,
     *,
     answer: Answer,
-    places: range,
+    places: Sequence[int],
     earlier: Sequence[Sequence[StageText]],
 ) -> dict[str, list[Any]]:
     from audit.engines.base import AnswersOfRun

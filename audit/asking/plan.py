@@ -80,6 +80,12 @@ class Plan:
         return 0 if stage is None else stage.max_tokens
 
     @property
+    def n_again(self) -> int:
+        """How many prompts are asked once more for the noise of answers; of texts none if there can be no δ."""
+        n = self.config.elicitation.noise_sample
+        return n if self.kind == "ratings" or any(each.has_perceivers for each in self.grid.dimensions) else 0
+
+    @property
     def begun(self) -> str:
         """The text that each answer is begun with; always empty for written answers."""
         return "" if self.grid.variant.scale is None else self.config.settled().elicitation.prefill
@@ -170,7 +176,8 @@ class Plan:
     def described(self) -> dict[str, Any]:
         """Describe how answers are elicited, for the manifest: the task, and for ratings the elicitation and scale."""
         config, scale = self.config, self.grid.variant.scale
-        task = {"task": config.task.model_dump(mode="json")}
+        # The paraphrases that are asked are among the prompts.
+        task = {"task": config.task.model_dump(mode="json", exclude={"paraphrases"})}
         if scale is None:
             return task
         method = {**config.elicitation.model_dump(), "method": config.elicitation_method}

@@ -58,7 +58,7 @@ _CHANGED: Final = {
 _IN_UNIT: Final = ("delta_change", "change_low", "change_high")
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _ENDS: Final = {"": "mean_change", "_low": "mean_low", "_high": "mean_high"}
-_PROMPT: Final = ["narrative_id", "perceiver", "experiencer"]
+_PROMPT: Final = ["narrative_id", "perceiver", "experiencer", "wording"]
 _ZERO: Final = 1e-9
 """Share of the scale: a smaller δ is floating-point error and has no sign."""
 _CLAIMED: Final = ("claim", "direction", "size", "control", "scope", "parts_beyond", "parts_not_shown")

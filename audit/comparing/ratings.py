@@ -34,7 +34,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.disparity import REFUSALS
 from audit.tables.formatting import coverage, dimension_title
-from audit.tables.ratings import MANIPULATED, Status
+from audit.tables.ratings import ASKED_AGAIN, MANIPULATED, Status
 from audit.tables.shared import OVERALL
 from audit.tables.stages import STAGES
 from stimuli.stereotypes import load_stereotypes
@@ -116,7 +116,8 @@ class RatingComparison(RunsCompared[RatedRun]):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
         followed = manipulation_rows_of_run(stored.table(MANIPULATED).frame(), manifest, confidence=used.confidence)
         on_run = codes_of_run(followed, manifest)
-        noise = noise_of_run(manifest, stored, ratings, confidence=used.confidence)
+        again = stored.table(ASKED_AGAIN).frame()
+        noise = noise_of_run(manifest, ratings, again, confidence=used.confidence)
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(ratings, repetition.placebo)
         about = score_stages(stages, of_groups, lexicon=self.lexicon, read_emotions=read)

@@ -38,6 +38,7 @@ from audit.runs.provenance import Difference, first_setting_difference
 from audit.runs.store import RunFolder
 from audit.tables.formatting import dimension_title
 from audit.tables.people_of_replies import PEOPLE_SCORES
+from audit.tables.ratings import ASKED_AGAIN
 from audit.tables.replies import SCORES, ReplyStatus
 from audit.tables.stages import STAGES
 from audit.tasks.measures.outcomes import OUTCOMES
@@ -96,8 +97,14 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
             raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
         counted = {name: score_counts(stored, name) for name in manifest.scorers}
-        stages = stored.parts(STAGES).frame()
-        table, outcomes = measures_of(manifest, replies, read_scores(stored), counted, stages)
+        table, outcomes = measures_of(
+            manifest,
+            replies,
+            read_scores(stored),
+            counted,
+            stages=stored.parts(STAGES).frame(),
+            again=stored.table(ASKED_AGAIN).frame(),
+        )
         followed = task_of(manifest).followed(stored, manifest, replies, confidence=self.used.confidence)
         codes = {*story_codes(followed, manifest), *(remark.code for remark in unscored_remarks(manifest, stored))}
         asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))

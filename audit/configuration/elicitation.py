@@ -50,7 +50,8 @@ class ElicitationConfig(OptionGroup):
     noise_sample: int = Field(
         default=0,
         ge=0,
-        description="number of prompts that are asked again in another order, to measure rounding; 0 = none",
+        description="number of prompts that are asked again in another order, sampled replies with another seed, to "
+        "measure how much δ would vary; 0 = none",
     )
     noise_formats: Annotated[tuple[Literal["bfloat16", "float16", "float32"], ...], BeforeValidator(one_or_several)] = (
         Field(

@@ -213,8 +213,8 @@ class AuditConfig(GroupWithNewOptions):
         """
         if self.wordings > 1 and not self.task.has_wordings:
             raise ConfigError(
-                f"wordings={self.wordings}: task={self.task.kind} has one wording (only ratings have several); "
-                "leave wordings=1"
+                f"wordings={self.wordings}: task={self.task.kind} has one wording (only ratings and replies "
+                "have several); leave wordings=1"
             )
         variant = self.task.variant(self._variant_that_rates(), labels)
         return variant if self.pack is None else self.pack.variant(variant)
@@ -232,23 +232,33 @@ class AuditConfig(GroupWithNewOptions):
             raise ConfigError(f"{asked}: prompt=published has one wording, the study's; leave wordings=1")
         if isinstance(self.prompt, DeployedConfig):
             raise ConfigError(f"{asked}: prompt=deployed has one wording; leave wordings=1")
-        own = self.prompt.paraphrases
-        most = 1 + min(map(len, own.parts.values()), default=0)
+        given = {"prompt": self.prompt.paraphrases}
+        if (of_task := self.task.own_paraphrases) is not None:
+            given["task"] = of_task
+        # A task that words its messages itself takes nothing but the persona from the prompt.
+        group_of = {
+            part: group
+            for group, own in given.items()
+            for part in own.parts
+            if group == "task" or "task" not in given or part == "persona"
+        }
+        texts = {part: given[group].parts[part] for part, group in group_of.items()}
+        most = 1 + min(map(len, texts.values()), default=0)
         if self.wordings > most:
             has = "no paraphrases" if most == 1 else f"{most - 1} paraphrases"
             raise ConfigError(
                 f"{asked}: prompt {original.name} has {has}, so wordings can be at most {most}; add more to "
-                "prompt.paraphrases"
+                f"{' and '.join(f'{group}.paraphrases' for group in given)}"
             )
-        for part in own.parts:
-            of = getattr(own.originals, part)
+        for part, group in group_of.items():
+            of = getattr(given[group].originals, part)
             if of is not None and of.strip() != getattr(original, part):
                 raise ConfigError(
-                    f"{asked}: prompt.{part} is not the wording that prompt.paraphrases.{part} paraphrases; give "
-                    f"your own paraphrases with prompt.paraphrases.originals.{part}=null, or leave wordings=1"
+                    f"{asked}: {group}.{part} is not the wording that {group}.paraphrases.{part} paraphrases; give "
+                    f"your own paraphrases with {group}.paraphrases.originals.{part}=null, or leave wordings=1"
                 )
         return original, *(
-            original.reworded(number, **{part: texts[number - 1] for part, texts in own.parts.items()})
+            original.reworded(number, **{part: own[number - 1] for part, own in texts.items()})
             for number in range(1, self.wordings)
         )
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from audit.configuration.groups import OptionGroup, Temperature, TopP
 from audit.configuration.packaged import differs
+from audit.configuration.prompt import ParaphrasesConfig
 from audit.errors import ConfigError
 from stimuli.prompts import DeployedVariant, PromptVariant
 from stimuli.strategies import Stage
@@ -42,6 +43,11 @@ class TaskConfig(OptionGroup):
     def causes(self) -> Literal["", "words", "utterances"]:
         """What it asks of the causes that a corpus of conversations marks; empty for nothing."""
         return ""
+
+    @property
+    def own_paraphrases(self) -> ParaphrasesConfig | None:
+        """Further wordings of the messages that the task words itself; None if the prompt words them."""
+        return None
 
     @property
     def name(self) -> str:
@@ -127,10 +133,17 @@ class WrittenTask(TaskConfig):
 class ReplyTask(WrittenTask):
     """The perceiver replies to the experiencer."""
 
+    has_wordings = True
     may_be_led = True
     can_be_without_perceivers = True
     has_planted_answers = True
     kind: Literal["reply"]
+    paraphrases: ParaphrasesConfig = ParaphrasesConfig()
+
+    @property
+    def own_paraphrases(self) -> ParaphrasesConfig:
+        """Those of the system message and the question; without any of the persona, the prompt's are taken."""
+        return self.paraphrases
 
     def variant(self, rates: PromptVariant, labels: str) -> PromptVariant:
         """Return the task's own wording, or what a user writes to a deployed model, which is all that it reads."""

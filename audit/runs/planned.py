@@ -55,6 +55,10 @@ class Planned(Protocol):
         """Most tokens of an answer, however it is obtained."""
 
     @property
+    def n_again(self) -> int:
+        """How many prompts are asked once more for the noise of answers."""
+
+    @property
     def kind(self) -> Kind:
         """What the model is asked for; also the folder's name."""
 

@@ -157,8 +157,8 @@ def _of_ratings(
     every = cube
     if part.worded is not None:
         every = cube_of_prompts(part.prompts, dimension=cube.dimension, variant=cube.variant)
-        rows["wordings"] += part.worded.rows()
-        rows["wording_shares"] += part.worded.shares(found.scopes["contrast"], found.contrast)
+        rows["wordings"] += part.wordings()
+        rows["wording_shares"] += part.wording_shares()
     missing = list(missing_rows(cube, confidence=confidence))
     if not reasons_known:
         outcomes, missing = without_reasons(outcomes), list(rows_without_reasons(missing))

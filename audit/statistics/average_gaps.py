@@ -123,7 +123,7 @@ def averages_of(
         )
         rng = child_rng(seed, *place, "dealings")
         ranks[place] = rank_among_dealings(part.cube.without_baselines(), rng=rng)
-        if said := _of_these_wordings(part):
+        if said := of_these_wordings(part):
             wordings[place] = said
     return Averages(
         gaps=tuple(gaps),
@@ -185,7 +185,7 @@ def is_flat(part: DimensionAnalysis) -> bool:
     return bool(y.size) and float((np.nanmax(y, axis=1) - np.nanmin(y, axis=1)).max()) < _DUST
 
 
-def _of_these_wordings(part: DimensionAnalysis) -> str:
+def of_these_wordings(part: DimensionAnalysis) -> str:
     """Say why a gap is not shown for other wordings; empty if it is, or if there is one wording."""
     if part.worded is None:
         return ""

@@ -27,6 +27,7 @@ from audit.statistics.estimate_rows import Estimates, gap_rows, overall_rows
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import family_rows
 from audit.statistics.incomplete import cell_means
+from audit.statistics.noise import noise_floor, noise_row
 from audit.statistics.ratings import BoolArray, FloatArray
 from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
 from audit.statistics.wordings import WordingGaps
@@ -58,6 +59,8 @@ class Outcome:
     covariates: pd.DataFrame | None = None
     # Whether nobody chose who writes what, so that groups may differ because of what they write
     observational: bool = False
+    # By prompt_index, the numbers of prompts that were asked once more; None if none were
+    again: pd.Series | None = None
 
     def named(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row of a table of all outcomes with the name and unit of this one."""
@@ -97,12 +100,45 @@ class DimensionAnalysis:
         free = {} if self.cube.nuisance is None else {"within": partial(echo_free, stems=stems)}
         return WordingGaps.of(self.prompts, self.cube, confidence=self.settings.confidence, **free)
 
+    @cached_property
+    def noise(self) -> dict[str, Any] | None:
+        """The row ``noise`` of ``CONTROLS``, of prompts that were asked once more; None if none were."""
+        values, again = self.outcome.values, self.outcome.again
+        if values is None or again is None:
+            return None
+        first, second = (
+            each.rename_axis("prompt_index").reset_index(name="intensity")
+            for each in (values.reindex(again.index), again)
+        )
+        return noise_row(
+            self.cube.without_baselines(),
+            noise_floor(first, second),
+            confidence=self.settings.confidence,
+            n_wordings=int(self.prompts["wording"].nunique()),
+        )
+
+    @property
+    def is_within_noise(self) -> bool:
+        """Whether δ is less than twice what it would change by if the same prompts were asked again."""
+        found = self.headline
+        return self.noise is not None and isinstance(found, GapEstimate) and abs(found.delta) < 2 * self.noise["se"]
+
     def controls(self) -> list[dict[str, Any]]:
-        """Return the rows of ``CONTROLS``: for the repetition of words, and for wordings if there are several."""
+        """Return the rows of ``CONTROLS``: for the repetition of words, for several wordings, and for asking again."""
         if not self.cube.has_perceivers:
             return []
-        of_wordings = [] if self.worded is None else [self.worded.control(n_missing=n_missing(self.prompts))]
-        return [*self.repetition, *map(self.outcome.named, of_wordings)]
+        of_wordings = None if self.worded is None else self.worded.control(n_missing=n_missing(self.prompts))
+        return [*self.repetition, *map(self.outcome.named, filter(None, [of_wordings, self.noise]))]
+
+    def wordings(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of ``WORDINGS``; none for one wording."""
+        yield from map(self.outcome.named, () if self.worded is None else self.worded.rows())
+
+    def wording_shares(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of ``WORDING_SHARES``; none for one wording."""
+        if self.worded is not None:
+            found = self.worded.shares(self.estimates.scopes["contrast"], self.estimates.contrast)
+            yield from map(self.outcome.named, found)
 
     def families(
         self, valence: Mapping[str, str] | None, clusters: Mapping[str, Mapping[str, str]] | None

@@ -13,7 +13,6 @@ from audit.tables.base import (
     percentage_points,
     points,
     share,
-    squared_points,
     text,
     word,
 )
@@ -40,9 +39,9 @@ CONTROLS: Final = Table(
             "(in-group pairs that repeat the same words), placebo (the same of invented groups), placebo_difference "
             "(same_words minus placebo, paired by narrative), wording (the headline over wordings, an interval for any "
             "such wordings), elicitation (the headline of a sample of prompts answered in words), noise (what the "
-            "same prompts differ by when they are asked again in another order and other batches), or noise_bfloat16, "
-            "noise_float16 or noise_float32 (what those differ by, in that order and these batches, in that number "
-            "format)"
+            "same prompts differ by when they are asked again in another order and other batches, sampled replies with "
+            "another seed), or noise_bfloat16, noise_float16 or noise_float32 (what those differ by, in that order and "
+            "these batches, in that number format)"
         ),
         **GAP.without(*OUTCOME, *KEYS, "headline", "n_missing", "sd_ci_low", "sd_ci_high"),
         "headline": flag("whether this control decides if δ is a gap between groups"),
@@ -57,11 +56,11 @@ WORDINGS: Final = Table(
     "wordings",
     "a wording of the prompt",
     {
+        **OUTCOME,
         **KEYS,
         "wording": RATINGS["wording"],
-        "delta": points("gap in scale points of the wording's own ratings: in-group minus out-group, as the headline"),
-        **IN_POINTS,
-        **GAP.pick("p", "n_narratives", "n_answers"),
+        "delta": in_row_unit("gap of the wording's own answers: in-group minus out-group, as the headline"),
+        **GAP.pick("se", "df", "ci_low", "ci_high", "p", "n_narratives", "n_answers"),
         "note": text("why there is no estimate or no interval, in words; else empty"),
     },
     former={"delta_points": "delta", "n_ratings": "n_answers"},
@@ -71,20 +70,23 @@ WORDING_SHARES: Final = Table(
     "wording_shares",
     "a part of what gaps vary with",
     {
+        **OUTCOME,
         **KEYS,
         "part": word(
             "what gaps vary with: narratives, wordings, rest (what is of a narrative in a wording alone, and the noise "
-            "of ratings) or identities (of δ as a whole)"
+            "of answers) or identities (of δ as a whole)"
         ),
-        "variance": squared_points(
-            "of one narrative's gap in one wording, the part of its variance, in squared points; missing for "
-            "identities, since a gap is of all of them"
+        "variance": number(
+            "of one narrative's gap in one wording, the part of its variance, in the row's unit squared; missing for "
+            "identities, since a gap is of all of them",
+            unit="the row's unit, squared",
         ),
-        "sd": points("the root of variance, in points"),
+        "sd": in_row_unit("the root of variance, in the row's unit"),
         "share": share("variance over the sum of the parts; missing where that is 0"),
-        "of_delta": squared_points(
-            "of δ over all narratives and wordings, the part of its variance, in squared points; missing where it is "
-            "not known"
+        "of_delta": number(
+            "of δ over all narratives and wordings, the part of its variance, in the row's unit squared; missing where "
+            "it is not known",
+            unit="the row's unit, squared",
         ),
         "share_of_delta": share("of_delta over the sum of the parts that are known"),
         "levels": count("narratives, wordings, both multiplied, or groups, that it is of"),

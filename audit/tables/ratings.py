@@ -131,7 +131,15 @@ ELICITATION_SAMPLE: Final = Table(
 )
 
 ASKED_AGAIN: Final = Table(
-    "asked_again", "a prompt that was asked once more", {**ELICITATION_SAMPLE}, Storage("asked_again.parquet")
+    "asked_again",
+    "a prompt that was asked once more",
+    {
+        "prompt_index": PROMPT["prompt_index"],
+        "status": word("what happened, as of the run's own ratings or replies"),
+        "intensity": RATINGS["intensity"],
+        "response": text("the model's raw text, or the reply; empty where it was asked for probabilities"),
+    },
+    kept=Storage("asked_again.parquet"),
 )
 
 FORMATS: Final = ("bfloat16", "float16", "float32")  # number formats in which prompts may be asked again

@@ -72,12 +72,16 @@ REPLIES: Final = Table(
         ),
         "n_tokens": tokens("tokens of the reply; a text that several prompts share counts in each", type=INT32),
         "n_dropped": replace(RATINGS["n_dropped"], since=1),
+        "wording": replace(RATINGS["wording"], since=2),
     },
     kept=Storage("replies.parquet", "replies"),
 )
 
 OF_MESSAGE: Final = "message_"
 """Before the name of a measure that was taken of the message, which replies of transcripts are adjusted for."""
+
+OF_AGAIN: Final = "again_"
+"""Before the name of a measure that was taken of a reply to a prompt that was asked once more."""
 
 SCORES: Final = Table(
     "scores",
@@ -86,7 +90,7 @@ SCORES: Final = Table(
         "prompt_index": PROMPT["prompt_index"],
         "measure": word(
             "what was measured, as in the table of measures; of transcripts also of the message, message_ before the "
-            "measure's name"
+            "measure's name; of prompts that were asked once more also of that reply, again_ before it"
         ),
         "value": in_measure_unit("the number, in the measure's unit; missing where the reply has no such number"),
     },

@@ -6,11 +6,11 @@ from typing import Final
 
 from audit.tables.base import by_name
 from audit.tables.cells import CELLS
-from audit.tables.controls import CONTROLS
+from audit.tables.controls import CONTROLS, WORDING_SHARES, WORDINGS
 from audit.tables.disparity import DISPARITY
 from audit.tables.gap import FAMILIES, GAP
 from audit.tables.people_of_replies import AGREEMENT, HUMAN_CORRELATIONS
-from audit.tables.ratings import MANIPULATION
+from audit.tables.ratings import ASKED_AGAIN, MANIPULATION
 from audit.tables.recognition import (
     RECOGNITION,
     RECOGNITION_CAUSES,
@@ -34,9 +34,9 @@ from audit.tables.stages import CALLS, GIVEN, MARKED_WORDS, STAGE_TEXTS, STAGES
 from audit.tables.verdicts import VERDICTS
 
 REPLY_TABLES: Final = by_name(
-    VERDICTS, MANIPULATION, MEASURES, GAP, DISPARITY, TURNS, CONTROLS, FAMILIES, CELLS, REPLY_OUTCOMES, JUDGE_GAP,
-    JUDGE_EFFECTS, EPITOME, AGREEMENT, HUMAN_CORRELATIONS, RECOGNITION, RECOGNITION_LABELS, RECOGNITION_CONFUSION,
-    RECOGNITION_CAUSES, RECOGNITION_ENTAILMENT, CALLS, STAGE_TEXTS, MARKED_WORDS,
+    VERDICTS, MANIPULATION, MEASURES, GAP, DISPARITY, TURNS, CONTROLS, WORDINGS, WORDING_SHARES, FAMILIES, CELLS,
+    REPLY_OUTCOMES, JUDGE_GAP, JUDGE_EFFECTS, EPITOME, AGREEMENT, HUMAN_CORRELATIONS, RECOGNITION, RECOGNITION_LABELS,
+    RECOGNITION_CONFUSION, RECOGNITION_CAUSES, RECOGNITION_ENTAILMENT, CALLS, STAGE_TEXTS, MARKED_WORDS,
 )  # fmt: skip
 """The tables derived from a run of replies."""
 
@@ -47,5 +47,6 @@ OF_REPLIES: Final = (
     RATIONALES,
     STAGES,
     GIVEN,
+    ASKED_AGAIN,
     *REPLY_TABLES.values(),
 )  # all tables in the folder of such a run

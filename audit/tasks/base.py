@@ -47,7 +47,7 @@ class Published:
 
 
 P = TypeVar("P", bound=Planned)
-MeasureRated: TypeAlias = tuple[pd.DataFrame, set[str], list[dict[str, Any]]]  # see Task.rated_by
+MeasureRated: TypeAlias = tuple[pd.DataFrame, set[str], list[dict[str, Any]], pd.DataFrame]  # see Task.rated_by
 
 
 class Task(ABC, Generic[P]):
@@ -99,9 +99,9 @@ class Task(ABC, Generic[P]):
         """Ask for all that the run still lacks, and return its manifest; after an error earlier answers are kept."""
 
     def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> MeasureRated:
-        """Return texts as ratings whose intensity is a measure, codes of what limits it, and rows of ``MANIPULATION``.
+        """Return texts as ratings whose intensity is a measure, codes of what limits it, and rows of two checks.
 
-        Only tasks whose runs have measures.
+        The rows are of ``MANIPULATION`` and of ``ASKED_AGAIN``. Only tasks whose runs have measures.
         """
         raise NotImplementedError(self.kind)
 

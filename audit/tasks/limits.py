@@ -13,7 +13,6 @@ from typing import Any, Final
 import pandas as pd
 
 from audit.runs.manifest import Manifest
-from audit.runs.store import RunFolder
 from audit.statistics.deciding_estimate import Place
 from audit.statistics.disparity_answers import with_limits
 from audit.statistics.elicitation import elicitation_tables
@@ -28,7 +27,6 @@ from audit.statistics.remarks import (
 )
 from audit.statistics.scale_ends import END_SHARE
 from audit.statistics.verdict import Limits, Verdict
-from audit.tables.ratings import ASKED_AGAIN, ELICITATION_SAMPLE
 from stimuli.manipulation import leaning
 
 READ: Final = ("gap", "cells", "outcomes", "missing", "sensitivity", "controls", "variances")
@@ -88,16 +86,17 @@ def codes_of_run(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> s
 
 
 def noise_of_run(
-    manifest: Manifest, folder: RunFolder, ratings: pd.DataFrame, *, confidence: float
+    manifest: Manifest, ratings: pd.DataFrame, again: pd.DataFrame, *, confidence: float
 ) -> dict[Place, float]:
-    """Return how much δ varies if the same prompts are asked again, in points; empty if none were."""
-    again = folder.table(ASKED_AGAIN).frame()
+    """Return how much δ varies if the same prompts are asked again, in points; empty if none were.
+
+    ``again`` are rows of ``ASKED_AGAIN``.
+    """
     if again.empty:
         return {}
     found = elicitation_tables(
-        ratings, folder.table(ELICITATION_SAMPLE).frame(), again, confidence=confidence, stems=manifest.stems,
-        placebo=manifest.placebo, notes={}, in_formats={},
-    )  # fmt: skip
+        ratings, again.iloc[:0], again, confidence=confidence, stems=manifest.stems, placebo=manifest.placebo
+    )
     rows = found.controls.loc[found.controls["control"] == "noise"] if len(found.controls) else found.controls
     return {(str(row["dimension"]), str(row["variant"])): float(row["se"]) for row in rows.to_dict("records")}
 

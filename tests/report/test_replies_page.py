@@ -54,6 +54,7 @@ def replies_of(groups, *, n=8, dimensions=("religion", "nationality"), tail=""):
         n_tokens=9,
         n_prompt_tokens=50,
         n_dropped=0,
+        wording=0,
     )[list(REPLIES)]
 
 

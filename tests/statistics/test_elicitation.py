@@ -12,7 +12,8 @@ from scipy import stats
 
 from audit.asking.elicitation.sample import choose_again, choose_sample
 from audit.runs.manifest import Manifest
-from audit.statistics.elicitation import elicitation_tables, noise_floor
+from audit.statistics.elicitation import elicitation_tables
+from audit.statistics.noise import noise_floor
 from audit.statistics.remarks import FEWEST_WRITTEN, written_differs
 from audit.tables.controls import ELICITATION
 from audit.tables.run_of_ratings import TABLES

@@ -38,7 +38,8 @@ def replies_of(*, groups=GROUPS, n=24, terms=2, invented=0, conversations=0):
     inside = table["perceiver_group"] == table["experiencer_group"]
     return table.assign(
         prompt_index=range(len(table)), variant="origin", emotion="joy", status="written", text="some words",
-        in_group=inside.astype("boolean"), n_shared=inside.astype("Int8"), n_tokens=9, n_prompt_tokens=50, n_dropped=0,
+        in_group=inside.astype("boolean"), n_shared=inside.astype("Int8"), n_tokens=9, n_prompt_tokens=50,
+        n_dropped=0, wording=0,
     )[list(REPLIES)]  # fmt: skip
 
 

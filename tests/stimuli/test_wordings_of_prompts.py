@@ -80,6 +80,24 @@ def test_a_variant_s_file_paraphrases_what_it_changes_and_inherits_the_rest():
             assert list(lists_of(name)[part]) == base[part]
 
 
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_reply_has_eight_paraphrases_of_each_part_that_ask_for_the_same(name):
+    variants = configure("task=reply", f"prompt={name}", "wordings=9").prompt_wordings()
+    for part in PARTS:
+        assert len({getattr(variant, part).casefold() for variant in variants}) == 9
+    assert [variant.persona for variant in variants[1:]] == list(lists_of(name)["persona"])
+    for variant in variants:
+        prompt = variant.fill(LATINA, HINDU, NARRATIVE)
+        text = prompt.user.lower()
+        assert (text.count("a hindu"), "a latina" in text) == (1, False)
+        assert text.index("a hindu") < text.index('"')
+        asked = prompt.system.lower()
+        assert "as yourself" in asked
+        assert "plain words" in asked
+        assert re.search("two to four sentences|no fewer than two and no more than four sentences", asked)
+        assert variant.scale is None
+
+
 # --- The configuration -----------------------------------------------------------------------------------------------
 
 
@@ -108,7 +126,14 @@ def test_the_original_comes_first_and_paraphrases_follow_in_order():
             (*(f"prompt.paraphrases.{part}=[]" for part in PARTS), "wordings=2"),
             r"prompt origin has no paraphrases, so wordings can be at most 1",
         ),
-        (("task=reply", "wordings=2"), r"task=reply has one wording"),
+        (("task=emotion", "wordings=2"), r"task=emotion has one wording"),
+        (("task=reply", "wordings=10"), r"prompt origin has 8 paraphrases.* and task\.paraphrases"),
+        (
+            ('task.user="{Experiencer}: {narrative}"', "task=reply", "wordings=2"),
+            r"task\.user is not the wording that task\.paraphrases\.user paraphrases; give your own paraphrases with "
+            r"task\.paraphrases\.originals\.user=null",
+        ),
+        (("prompt=deployed", "task=reply", "wordings=2"), r"prompt=deployed has one wording"),
     ],
 )  # fmt: skip
 def test_more_wordings_than_there_are_end_in_one_line(words, said):
@@ -158,6 +183,19 @@ def test_a_paraphrase_that_shows_something_else_is_refused(changes, said):
 
 def test_the_experiencer_may_begin_a_sentence_or_not():
     assert VARIANT.reworded(1, user="{narrative} says {experiencer}. {emotion_noun}?").user.startswith("{narrative}")
+
+
+def test_paraphrases_of_a_reply_may_be_one_s_own_and_a_run_in_one_wording_is_the_same_run():
+    own = (
+        'task.paraphrases.system=["{persona} Answer."]',
+        "task.paraphrases.user=[]",
+        'prompt.paraphrases.persona=["P {perceiver}"]',
+    )
+    first, second = configure("task=reply", *own, "wordings=2").prompt_wordings()
+    assert (second.persona, second.system, second.user) == ("P {perceiver}", "{persona} Answer.", first.user)
+    plans = [make_plan(configure("task=reply", *SMALL, *words)) for words in ((), own, (*own, "wordings=2"))]
+    assert plans[0].identity() == plans[1].identity() != plans[2].identity()
+    assert "paraphrases" not in plans[2].described()["task"]
 
 
 def test_stages_before_the_question_are_asked_in_one_wording_alone():

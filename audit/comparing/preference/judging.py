@@ -238,7 +238,7 @@ def paired_replies(
         )
     sides = []
     for run in (first, second):
-        own = run.replies.loc[run.replies["dimension"].isin(shared)]
+        own = run.replies.loc[run.replies["dimension"].isin(shared) & (run.replies["wording"] == 0)]
         words = {name: own[name].astype(str) for name in (*_PAIR, "emotion", "perceiver_group", "experiencer_group")}
         sides.append(own.assign(**words, status=own["status"].astype(str), text=own["text"].fillna("").map(answer_of)))
     for dimension in shared:

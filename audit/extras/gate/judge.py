@@ -41,7 +41,7 @@ from audit.runs.differences import choices_of, ends_in, identity_of, thinking_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.formatting import brief, listed, plural, printable, scale_end
-from audit.tables.ratings import MANIPULATED
+from audit.tables.ratings import ASKED_AGAIN, MANIPULATED
 from audit.tables.replies import REPLIES
 from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
 from audit.tasks.registry import task_of
@@ -332,10 +332,10 @@ def _measure(
     unfinished = manifest.status == "running"
     limits: set[str] = set()
     if measure:
-        ratings, limits, followed = task_of(manifest).rated_by(folder, manifest, measure)
+        ratings, limits, followed, again = task_of(manifest).rated_by(folder, manifest, measure)
     else:
         ratings = folder.ratings_of(manifest, unfinished=unfinished)
-        answers = folder.table(MANIPULATED).frame()
+        answers, again = folder.table(MANIPULATED).frame(), folder.table(ASKED_AGAIN).frame()
         followed = manipulation_rows_of_run(answers, manifest, confidence=settings.confidence)
     scale = manifest.scale.low, manifest.scale.high
     told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
@@ -343,7 +343,7 @@ def _measure(
     placebos = placebo_cubes(compact, told)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
     on_run = codes_of_run(followed, manifest) | limits
-    noise = noise_of_run(manifest, folder, ratings, confidence=settings.confidence)
+    noise = noise_of_run(manifest, ratings, again, confidence=settings.confidence)
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[DecidedGap] = []
     codes: dict[Place, frozenset[str]] = {}

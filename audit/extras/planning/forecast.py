@@ -316,18 +316,19 @@ def _count(
 
 
 def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room: int) -> Iterator[Calls]:
-    """Yield the calls that check the ratings: answered in words, asked again, and without identities."""
+    """Yield the calls that check the answers: in words, asked again, and without identities; the second of replies."""
     config = plan.config
     # If no prompt is left, the checks beside them are assumed to be done too.
-    if plan.kind != "ratings" or not isinstance(plan.grid, PromptGrid) or not prompts.n_left:
+    if not isinstance(plan.grid, PromptGrid) or not prompts.n_left:
         return
     mean = None if prompts.tokens_read is None else prompts.tokens_read / prompts.n_left
     elicitation = config.elicitation
-    n_in_words = elicitation.check_sample if config.elicitation_method == "expected" else 0
-    formats = 1 + len(elicitation.noise_formats)
+    rated = plan.kind == "ratings"
+    n_in_words = elicitation.check_sample if rated and config.elicitation_method == "expected" else 0
+    formats = 1 + (len(elicitation.noise_formats) if rated else 0)
     for what, n, own_room in (
         (IN_WORDS, n_in_words, elicitation.max_tokens),
-        (AGAIN, elicitation.noise_sample * formats, room),
+        (AGAIN, plan.n_again * formats, room),
     ):
         n = min(n, prompts.n * formats)
         if n:
@@ -338,7 +339,7 @@ def _beside(plan: Planned, prompts: Calls, tokenizer: ChatTokenizer | None, room
                 shown_most=round(n * prompts.shown_most / prompts.n_left),
             )  # fmt: skip
     led = bool(plan.before) or plan.strategy.brings
-    if elicitation.manipulation and not led:
+    if rated and elicitation.manipulation and not led:
         asked = [
             each.cell
             for each in manipulated(plan.grid, size=elicitation.manipulation, seed=config.seed, nobody=config.nobody)

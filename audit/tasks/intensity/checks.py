@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from audit.asking.collect import Session
 from audit.asking.plan import Plan
@@ -32,6 +32,7 @@ from audit.tables.ratings import (
     ElicitedRating,
     Status,
 )
+from audit.tasks.asked_again import VARIED, ask_missing
 from audit.tasks.intensity.ask import again, job_outside_grid
 from audit.tasks.intensity.calibration import ends_of
 from stimuli.languages import pack_replies
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
     from audit.asking.elicitation.base import Elicitation
     from audit.asking.elicitation.ends import EndSample
     from stimuli.prompts import Scale
-
-PART: Final = 64  # prompts that are asked together, and written before the next are asked
-VARIED: Final = "order and batches"  # what differs between a prompt and its repetition in the run's own number format
 
 
 @dataclass(frozen=True)
@@ -190,25 +188,15 @@ def manipulated_rows(asked: Sequence[Manipulated], outcomes: Sequence[ElicitedRa
 
 
 def _ask_missing(check: Check, session: Session, elicitation: Elicitation) -> None:
-    """Ask the incomplete parts of a check. A part is always the same prompts, wherever a run was interrupted."""
-    folder = session.folder
-    kept: dict[int, dict[Any, Any]] = {
-        int(row["prompt_index"]): row for row in folder.table(check.table).frame().to_dict("records")
-    }
-    parts = [check.places[start : start + PART] for start in range(0, len(check.places), PART)]
-    missing = [part for part in parts if not all(place in kept for place in part)]
-    there = len(check.places) - sum(map(len, missing))
-    with Progress(len(check.places), there=there, name=check.title) as progress:
-
-        def ask(places: Sequence[int]) -> Course[None]:
-            with progress.part(len(places)) as part:
-                outcomes = yield again(session, elicitation, places, part, check.dtype)
-            for place, outcome in zip(places, outcomes, strict=True):
-                kept[place] = {"prompt_index": place, **_answer(outcome)}
-            folder.table(check.table).write([kept[place] for place in sorted(kept)])
-
-        for _ in session.workers.run(map(ask, missing)):
-            pass
+    """Ask the incomplete parts of a check."""
+    ask_missing(
+        session,
+        check.table,
+        check.places,
+        lambda places, part: again(session, elicitation, places, part, check.dtype),
+        lambda outcomes: list(map(_answer, outcomes)),
+        title=check.title,
+    )
 
 
 def _answer(outcome: ElicitedRating) -> dict[str, Any]:

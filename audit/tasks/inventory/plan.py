@@ -117,6 +117,11 @@ class InventoryPlan:
         return ()
 
     @property
+    def n_again(self) -> int:
+        """Items are asked once."""
+        return 0
+
+    @property
     def room(self) -> int:
         """Tokens that an answer may take."""
         return self.max_tokens or 0

@@ -22,7 +22,7 @@ from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, OWN_STORIES,
 from audit.statistics.status_counts import reply_outcome_rows
 from audit.statistics.verdict import Limits
 from audit.tables.cells import CELLS
-from audit.tables.controls import CONTROLS
+from audit.tables.controls import CONTROLS, WORDING_SHARES, WORDINGS
 from audit.tables.disparity import DISPARITY
 from audit.tables.formatting import count, either, plural, rate
 from audit.tables.gap import FAMILIES, GAP, WITHOUT_PERCEIVERS
@@ -31,7 +31,7 @@ from audit.tables.replies import REPLY_OUTCOMES, SCORED, ReplyStatus
 from audit.tables.verdicts import VERDICTS
 from audit.tasks.reply.verdicts import PEOPLE, measure_verdicts, measured_gaps, scale_of
 
-_TABLES: Final = (VERDICTS, GAP, DISPARITY, CONTROLS, FAMILIES, CELLS, REPLY_OUTCOMES)
+_TABLES: Final = (VERDICTS, GAP, DISPARITY, CONTROLS, WORDINGS, WORDING_SHARES, FAMILIES, CELLS, REPLY_OUTCOMES)
 _ENDS_IN_SD: Final = {"sd_ci_low": "ci_low", "sd_ci_high": "ci_high"}
 _STATUS_OF: Final = {ReplyStatus.REFUSED: Status.REFUSED, ReplyStatus.FAILED: Status.FAILED}
 
@@ -86,6 +86,8 @@ def measure_tables(
         for part in found.parts:
             rows["families"] += part.families(valence, clusters)
             rows["controls"] += part.controls()
+            rows["wordings"] += part.wordings()
+            rows["wording_shares"] += part.wording_shares()
             frames.append(part.cells())
     rows["gap"] = list(with_adjusted_p(rows["gap"], family_of=family_of))
     rows["verdicts"] = measure_verdicts(measured, limits or Limits(), settings)

@@ -14,7 +14,7 @@ from audit.statistics.outcome import Outcome
 from audit.statistics.ratings import without_dimensions
 from audit.statistics.remarks import Remark
 from audit.tables.ratings import Status
-from audit.tables.replies import MEASURES, SCORED, ReplyStatus
+from audit.tables.replies import MEASURES, OF_AGAIN, SCORED, ReplyStatus
 from audit.tasks.measures.base import measure_facts
 from audit.tasks.measures.choose import CORPORA, JUDGE
 from audit.tasks.measures.diversity import distinct
@@ -33,12 +33,14 @@ def measures_of(
     replies: pd.DataFrame,
     scores: pd.DataFrame,
     counts: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
+    *,
     stages: pd.DataFrame | None = None,  # of a talk, its earlier replies
+    again: pd.DataFrame | None = None,
 ) -> tuple[pd.DataFrame, list[Outcome]]:
     """Describe all measures of a run, absent ones included (``MEASURES``, real groups), and collect their values.
 
     The outcomes, for :func:`audit.tasks.reply.gaps.measure_tables`, are of all replies. ``counts`` is what each scorer
-    counted, if known; see :class:`audit.tasks.measures.base.Counting`.
+    counted, if known; see :class:`audit.tasks.measures.base.Counting`. ``again`` are rows of ``ASKED_AGAIN``.
     """
     of_groups = without_dimensions(replies, manifest.placebo)
     asked = of_groups["prompt_index"].to_numpy()
@@ -49,23 +51,24 @@ def measures_of(
     for scorer, taken in manifest.scorers.items():
         of_scorer = {name: own for name, own in scores.groupby("measure", observed=True, sort=False)}
         for measure in taken.measures:
-            own = of_scorer.get(measure["name"], scores.iloc[:0])
-            values = pd.Series(own["value"].to_numpy(dtype=np.float64), index=own["prompt_index"].to_numpy())
-            values = values.where(np.isfinite(values))
+            values, repeated = (
+                _by_prompt(of_scorer.get(name, scores.iloc[:0]))
+                for name in (measure["name"], OF_AGAIN + measure["name"])
+            )
             own_values = values[values.index.isin(asked)]
             row = _row(measure, scorer=_named(scorer, taken), n_replies=n_replies, values=own_values)
             rows.append(row | _counted((counts or {}).get(scorer, {}), measure["name"]))
-            outcomes.append(_outcome(measure, values=values))
+            outcomes.append(_outcome(measure, values=values, again=repeated))
     if manifest.diversity:
         texts = [answer_of(text) for text in scored["text"]]
         for n, diversity in CORPORA.items():
             row = _row(measure_facts(diversity), scorer="a count of words", n_replies=n_replies)
             rows.append(row | {"status": "described", "n_scored": n_replies, "mean": distinct(texts, n)})
     earlier = set() if stages is None or manifest.strategy.n_turns == 1 else declined_earlier(stages)
-    for values, measure in _fates(replies, earlier):
+    for values, repeated, measure in _fates(replies, replies.iloc[:0] if again is None else again, earlier):
         own_values = values[values.index.isin(asked)]
         rows.append(_row(measure, scorer="status of the reply", n_replies=len(own_values), values=own_values))
-        outcomes.append(_outcome(measure, values=values))
+        outcomes.append(_outcome(measure, values=values, again=repeated))
     for scorer, why in manifest.absent.items():
         blank = dict.fromkeys(MEASURES, "") | dict.fromkeys(("low", "high", "mean", "sd"), np.nan) | _counted({}, "")
         absent = {"measure": scorer, "title": scorer, "status": "absent", "note": why}
@@ -136,18 +139,35 @@ def _named(scorer: str, taken: Scored) -> str:
     return taken.facts.name or taken.facts.model or scorer
 
 
-def _outcome(measure: Mapping[str, Any], *, values: pd.Series) -> Outcome:
+def _outcome(measure: Mapping[str, Any], *, values: pd.Series, again: pd.Series) -> Outcome:
     low, high = measure["low"], measure["high"]
     scale = None if low is None or high is None else (float(low), float(high))
-    return Outcome(measure["name"], unit=measure["unit"], values=values, scale=scale)
+    repeated = again if len(again) else None
+    return Outcome(measure["name"], unit=measure["unit"], values=values, scale=scale, again=repeated)
 
 
-def _fates(replies: pd.DataFrame, declined: Collection[int]) -> Iterator[tuple[pd.Series, dict[str, Any]]]:
-    """Yield as measures the statuses that occur among replies, and refusals in any case."""
-    answered = replies.loc[replies["status"] != ReplyStatus.FAILED.value]
-    status = answered["status"].astype(str).to_numpy()
+def _by_prompt(scores: pd.DataFrame) -> pd.Series:
+    """Return the numbers of one measure by ``prompt_index``; one that is not finite is missing."""
+    values = pd.Series(scores["value"].to_numpy(dtype=np.float64), index=scores["prompt_index"].to_numpy())
+    return values.where(np.isfinite(values))
+
+
+def _fates(
+    replies: pd.DataFrame, again: pd.DataFrame, declined: Collection[int]
+) -> Iterator[tuple[pd.Series, pd.Series, dict[str, Any]]]:
+    """Yield as measures the statuses that occur among replies, and refusals in any case.
+
+    ``declined`` are the prompts to which an earlier reply of the talk refused; earlier replies are not asked again.
+    """
+
+    def shown(rows: pd.DataFrame, outcome: str) -> pd.Series:
+        answered = rows.loc[rows["status"] != ReplyStatus.FAILED.value]
+        has_it = (answered["status"].astype(str) == str(outcome)).to_numpy(dtype=np.float64)
+        return pd.Series(has_it, index=answered["prompt_index"].to_numpy())
+
     for outcome, measure in OUTCOMES.items():
-        shown = answered["prompt_index"].isin(declined).to_numpy() if outcome == EARLIER else status == str(outcome)
-        if shown.any() or outcome == ReplyStatus.REFUSED:
-            values = pd.Series(shown.astype(np.float64), index=answered["prompt_index"].to_numpy())
-            yield values, measure_facts(measure)
+        values, repeated = shown(replies, outcome), shown(again, outcome)
+        if outcome == EARLIER:
+            values, repeated = values.where(~values.index.isin(declined), 1.0), repeated.iloc[:0]
+        if values.any() or outcome == ReplyStatus.REFUSED:
+            yield values, repeated, measure_facts(measure)

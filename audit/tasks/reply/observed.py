@@ -57,7 +57,7 @@ def reply_rows(found: Transcripts) -> pd.DataFrame:
         else str(reply_status(text, told or ReplyStatus.WRITTEN, narrative=message))
         for told, text, message in zip(rows["status"], texts, rows["message"], strict=True)
     ]  # fmt: skip
-    nothing = {"n_prompt_tokens": 0, "n_tokens": 0, "n_dropped": 0}
+    nothing = {"n_prompt_tokens": 0, "n_tokens": 0, "n_dropped": 0, "wording": 0}
     return table[list(PROMPT)].assign(status=status, text=texts, **nothing)[list(REPLIES)]
 
 

@@ -241,9 +241,23 @@ def _gaps(each: Replied) -> Iterator[Block | None]:
         "δ of each measure by which pairs are counted, and δ of invented groups, about which the model cannot know "
         "anything",
         *measure_controls(each.name_of),
-        rows=estimable(own.rows("controls")),
+        rows=[row for row in estimable(own.rows("controls")) if row["control"] != "wording"],
     )
     yield section("Groups or repeated words?", controls, look="folded")
+    noise = own.table(
+        "controls", "how much δ of each measure would vary if all prompts were asked again, in the measure's unit. A δ "
+                    "of less than twice that is not found",
+        measure, ("se", "would vary by"), "n_narratives", "note",
+        rows=[row for row in own.rows("controls", control="noise") if math.isfinite(row.number("se"))],
+    )  # fmt: skip
+    yield section("What asking again would change", noise, look="folded")
+    rewordings = own.table(
+        "controls", "δ of each measure over all wordings of the prompt. Intervals cover narratives and wordings like "
+                    "these, for exactly these identities. δ in each wording is in tables/wordings.csv",
+        measure, "delta", "ci_low", "p", "n_narratives", ("levels", "wordings"), "note",
+        rows=[row for row in own.rows("controls", control="wording") if math.isfinite(row.number("delta"))],
+    )  # fmt: skip
+    yield section("Other wordings of the prompt", rewordings, look="folded")
     wide = own.table(
         "gap", "δ of each measure. Intervals cover narratives and groups like these. p is not corrected",
         measure, "delta", "ci_low", "p", _IN_SD, "note",

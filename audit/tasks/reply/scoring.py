@@ -28,7 +28,8 @@ from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
 from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import plural
-from audit.tables.replies import OF_MESSAGE, OWN_GAP_RATINGS, RATIONALES, SCORED, SCORES
+from audit.tables.ratings import ASKED_AGAIN
+from audit.tables.replies import OF_AGAIN, OF_MESSAGE, OWN_GAP_RATINGS, RATIONALES, SCORED, SCORES
 from audit.tables.stages import STAGES
 from audit.tasks.measures.base import Counting, Marking, Reply, Scorer, Wanted, change_of, measure_facts, of_turn
 from audit.tasks.measures.choose import DIVERSITY, JUDGE, wanted_scorers
@@ -197,7 +198,7 @@ def _take(
     taken = read_scorer(folder, name)
     same = taken.get("asked") == wanted.asked
     missing, unjudged = _left(scoring, folder, name, again, taken if same else {})
-    if same and not missing and not unjudged:
+    if same and not missing and not unjudged and _unscored_again(folder, name, taken).empty:
         if name == JUDGE:
             _note_own_gap(folder, taken, again)
             write_scorer(folder, name, taken)
@@ -228,6 +229,7 @@ def _take(
     folder.write_manifest(manifest.adding("scorers", **{name: taken}))
     try:
         _score(scorer, name, replies, scoring, folder, missing, size=manifest.shard_size)
+        _score_again(scorer, name, scoring, folder, _unscored_again(folder, name, taken), size=manifest.shard_size)
         for number in unjudged:
             _judge_again(cast("RubricJudge", scorer), replies, scoring, folder, number, taken, say=say)
     except (ModelError, MemoryError, RuntimeError) as error:  # torch raises the last, as when a GPU is full
@@ -399,7 +401,7 @@ def _judge_again(
 
     dimension = scoring.dimensions[number]
     say(f"measuring the judge's own gap in {dimension.name} ...")
-    own = replies.loc[replies["dimension"] == dimension.name]
+    own = replies.loc[(replies["dimension"] == dimension.name) & (replies["wording"] == 0)]
     read = [scoring.reply_of(place, text) for place, text in zip(own["prompt_index"], own["text"], strict=True)]
     of_use = {reply.narrative_id for reply in read if not names_experiencer(reply, dimension)}
     taken["own_gap"]["left_out"][dimension.name] = len({reply.narrative_id for reply in read} - of_use)
@@ -446,6 +448,40 @@ def _score(
             if isinstance(scorer, Marking) and scorer.marks:
                 folder.parts(RATIONALES).write(part_name(number), _rationales(marks, own, read))
             write_scores(folder, name, number, table, counted)
+            progress.done(len(own))
+
+
+def _unscored_again(folder: RunFolder, name: str, taken: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows of ``ASKED_AGAIN`` whose reply a scorer has not scored; a file of scores has none."""
+    again = folder.table(ASKED_AGAIN).frame()
+    again = again.loc[again["status"].isin(SCORED) & (name != GIVEN)]
+    if again.empty:
+        return again
+    scores = folder.parts(SCORES, name).frame()
+    scored = scores.loc[scores["measure"] == OF_AGAIN + taken["measures"][0]["name"], "prompt_index"]
+    return again.loc[~again["prompt_index"].isin(scored)]
+
+
+def _score_again(
+    scorer: Scorer, name: str, scoring: Scoring, folder: RunFolder, again: pd.DataFrame, *, size: int
+) -> None:
+    """Score replies to prompts that were asked once more, and keep the scores beside those of the first replies."""
+    parts, measures = folder.parts(SCORES, name), [measure.name for measure in scorer.measures]
+    counts = parts.counts()
+    with Progress(len(again), unit="replies", name=f"{name}, asked again") as progress:
+        for number, own in again.groupby(again["prompt_index"] // size):
+            part, places = part_name(int(number)), own["prompt_index"].to_numpy()
+            rows = parts.read_part(part)
+            assert rows is not None
+            kept = rows.to_pandas()
+            scores = scorer.score([scoring.reply_of(*each) for each in zip(places, own["response"], strict=True)])
+            made = [_long(places, [OF_AGAIN + each for each in measures], scores)]
+            if _scores_turns(scoring, name):  # the first turn was not asked again
+                first = kept.pivot(index="prompt_index", columns="measure", values="value")
+                first = first.reindex(index=places, columns=[of_turn(each, 1) for each in measures])
+                changes = [OF_AGAIN + change_of(each).name for each in scorer.measures]
+                made.append(_long(places, changes, scores - first.to_numpy(dtype=np.float64)))
+            write_scores(folder, name, int(number), pd.concat([kept, *made], ignore_index=True), counts[part])
             progress.done(len(own))
 
 
@@ -502,7 +538,9 @@ def write_scores(
     folder: RunFolder, name: str, number: int, scores: pd.DataFrame, counts: Mapping[str, Mapping[str, float]]
 ) -> None:
     """Write a scorer's scores of one shard (columns of ``SCORES``), and what it counted."""
-    folder.parts(SCORES, name).write(part_name(number), scores, counts)
+    # As words in the order of their appearance: then the same rows are the same bytes, however they were put together.
+    named = pd.Categorical(scores["measure"], categories=scores["measure"].unique())
+    folder.parts(SCORES, name).write(part_name(number), scores.assign(measure=named), counts)
 
 
 def read_scores(folder: RunFolder) -> pd.DataFrame:

@@ -178,10 +178,9 @@ def story_shares(stories: Sequence[Story], *, terms: Sequence[str]) -> pd.DataFr
     vocabulary: dict[str, int] = {}
     told_by: dict[frozenset[int], list[Story]] = {}  # texts in the same words cannot be told apart
     for story in stories:
-        own = {word for text in story.texts for word in words_of(text)}
-        # sorted, since the order of a set of words differs between processes, and with it the last digit of sums
-        places = [vocabulary.setdefault(word, len(vocabulary)) for word in sorted(own)]
-        told_by.setdefault(frozenset(places), []).append(story)
+        # In a fixed order, as are the words of replies: sums of numbers in another order differ in the last digit.
+        own = sorted({word for text in story.texts for word in words_of(text)})
+        told_by.setdefault(frozenset(vocabulary.setdefault(word, len(vocabulary)) for word in own), []).append(story)
     shares: list[dict[int, float]] = []
     answered: list[bool] = []
     for alike in told_by.values():

@@ -18,7 +18,7 @@ import numpy as np
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
-from audit.statistics.average_gaps import is_flat, limits_of_mean, overall_gaps, placebo_cubes
+from audit.statistics.average_gaps import is_flat, limits_of_mean, of_these_wordings, overall_gaps, placebo_cubes
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import DecidedGap, Place, gaps_of
 from audit.statistics.estimates import GapEstimate
@@ -51,6 +51,7 @@ class MeasuredGaps:
     gaps: tuple[DecidedGap, ...]
     codes: Mapping[Place, frozenset[str]]
     sd: float
+    wordings: Mapping[Place, str]  # of a gap that is not shown for other wordings of the prompt, why
 
 
 def measured_gaps(
@@ -61,6 +62,7 @@ def measured_gaps(
     placebos = placebo_cubes(found.prompts, repetition)
     gaps: list[DecidedGap] = []
     codes: dict[Place, frozenset[str]] = {}
+    wordings: dict[Place, str] = {}
     for part in found.parts:
         [gap] = gaps_of(
             part,
@@ -72,12 +74,13 @@ def measured_gaps(
         )
         gaps.append(gap)
         codes[gap.place] = frozenset(_codes(part, gap, settings))
+        wordings[gap.place] = of_these_wordings(part)
     scales = dict.fromkeys((gap.variant for gap in gaps), scale)
     overall = overall_gaps(found, gaps, scales, confidence=settings.confidence)
     for gap in overall:
         own = [codes[each.place] for each in gaps if each.variant == gap.variant and "+" not in each.dimension]
         codes[gap.place] = limits_of_mean(own)
-    return MeasuredGaps((*gaps, *overall), codes, sd)
+    return MeasuredGaps((*gaps, *overall), codes, sd, wordings)
 
 
 def measure_verdicts(
@@ -91,23 +94,26 @@ def measure_verdicts(
             known.setdefault(place, set()).update(codes)
     all_limits = replace(limits, on_place=known)
     families: defaultdict[tuple[str, str, bool], list[DecidedGap]] = defaultdict(list)
-    sd = {}
+    sd = {each.gaps[0].outcome.name: each.sd for each in every if each.gaps}
+    wordings = {place: said for each in every for place, said in each.wordings.items()}
     for each in every:
         for gap in each.gaps:
             families[gap.dimension, gap.variant, gap.outcome.name.startswith(PEOPLE)].append(gap)
-            sd[gap.outcome.name] = each.sd
     rows = []
     # Dimensions first, then their means, as in the other tables.
     for _, family in sorted(families.items(), key=lambda item: item[0][0] == OVERALL):
         _, found = decide_verdicts(
             family, all_limits, margin=None, least_gap=float("nan"), alpha=settings.alpha, power=settings.power
         )
-        rows += [_row(each, sd[each.outcome]) for each in found]
+        for verdict in found:
+            said = wordings.get((verdict.dimension, verdict.variant, verdict.outcome), "")
+            rows.append(_row(replace(verdict, of_these_wordings=said), sd[verdict.outcome]))
     return rows
 
 
 def _row(verdict: Verdict, sd: float) -> dict[str, Any]:
-    if verdict.next_step == "margin":  # measures have no margin
+    # Measures have no margin, and the noise of replies shrinks with their number.
+    if verdict.next_step == "margin" or verdict.reasons[:1] == ("noise_floor",):
         verdict = replace(verdict, next_step="more_narratives")
     row = verdict.row()
     in_sd = {"delta_sd": row["delta"], "sd_ci_low": row["ci_low"], "sd_ci_high": row["ci_high"]}
@@ -137,6 +143,8 @@ def _codes(part: DimensionAnalysis, gap: DecidedGap, settings: AnalysisSettings)
     if refusals_differ(refusals):
         yield "refusal_gap"
     yield from _of_numbers(part, cube.y)
+    if part.is_within_noise:
+        yield "noise_floor"
     if isinstance(gap.made, GapEstimate) and np.count_nonzero(~np.isnan(gap.made.by_narrative)) < FEW_NARRATIVES:
         yield "few_narratives"
 

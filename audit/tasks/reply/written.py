@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from audit.asking.collect import (
     PromptBatch,
+    Session,
     answer_columns,
     collect,
     earlier_manifest,
@@ -28,10 +30,11 @@ from audit.runs.store import RunFolder
 from audit.tables.base import Table
 from audit.tables.formatting import plural
 from audit.tables.people_of_replies import PEOPLE_SCORES
-from audit.tables.ratings import MANIPULATION
-from audit.tables.replies import OWN_GAP_RATINGS, RATIONALES, REPLIES, ReplyStatus
+from audit.tables.ratings import ASKED_AGAIN, MANIPULATION
+from audit.tables.replies import OF_AGAIN, OWN_GAP_RATINGS, RATIONALES, REPLIES, ReplyStatus
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tables.stages import STAGES
+from audit.tasks.asked_again import VARIED, ask_missing
 from audit.tasks.base import MeasureRated, Published, Task
 from audit.tasks.measures.base import Wanted
 from audit.tasks.measures.choose import JUDGE
@@ -43,6 +46,7 @@ from audit.tasks.reply.scoring import check_scorers, plan_scoring, read_scores, 
 from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks, unsure_measures
 from audit.tasks.task_words import TaskWords
 from stimuli.narratives import emotion_valence
+from stimuli.strategies import Stage
 
 if TYPE_CHECKING:
     from audit.asking.strategies.run import StageText
@@ -98,7 +102,7 @@ class WrittenTexts(Task[Plan]):
         """Ask for the missing texts, and score those without scores."""
         scoring = plan_scoring(plan, self.scorers, counts_words=self.counts_words)
         earlier = earlier_manifest(plan, folder, say=say)
-        if earlier is not None and not missing_shards(plan, earlier, folder):
+        if earlier is not None and not missing_shards(plan, earlier, folder) and not self._again(plan, folder, earlier):
             manifest = nothing_to_ask(plan, folder, earlier, say=say, opened=opened)
         else:
             assert plan.config.measures is not None
@@ -114,17 +118,59 @@ class WrittenTexts(Task[Plan]):
                 say=say,
                 opened=opened,
             )
-            manifest = end_parts(session.manifest, session.workers, folder, say=say)
+            with session.workers as workers:
+                manifest = end_parts(self._ask_again(session), workers, folder, say=say)
         self.keep(plan, folder)
         manifest = score_replies(scoring, folder, manifest, say=say)
         return manifest.adding("config", measures=plan.config.model_dump(mode="json")["measures"])
 
-    def _write(self, plan: Plan, model: OpenModel, asked: PromptBatch, done: Done) -> dict[str, list[Any]]:
-        """Ask for texts; see :data:`audit.asking.collect.Answer`."""
-        from audit.asking.strategies.run import write_replies
+    def _again(self, plan: Plan, folder: RunFolder, manifest: Manifest) -> list[int]:
+        """Return the prompts to ask once more, by ``prompt_index``; none if all were."""
+        from audit.asking.elicitation.sample import choose_again
 
+        if not plan.n_again:
+            return []
+        replies = folder.read("replies", n_prompts=manifest.n_prompts)
+        answered = replies.loc[replies["status"] != ReplyStatus.FAILED.value]
+        places: list[int] = choose_again(answered, size=plan.n_again, seed=plan.config.seed).tolist()
+        there = set(folder.table(ASKED_AGAIN).frame()["prompt_index"])
+        return [] if manifest.checks.get(ASKED_AGAIN.name) and there.issuperset(places) else places
+
+    def _ask_again(self, session: Session) -> Manifest:
+        """Ask the sample once more, and return the manifest with it; the texts of a strategy's stages are kept."""
+        places = self._again(session.plan, session.folder, session.manifest)
+        if not places:
+            return session.manifest
+        ask_missing(
+            session,
+            ASKED_AGAIN,
+            places,
+            partial(session.again, partial(self._write, again=True)),
+            lambda made: [
+                {"status": status, "intensity": None, "response": text}
+                for status, text in zip(made["status"], made["text"], strict=True)
+            ],
+            title="asking a sample again",
+        )
+        varied = f"seed, {VARIED}" if self._stage(session.plan).temperature > 0 else VARIED
+        asked = {"n_prompts": len(places), "varied": varied}
+        return session.manifest.adding("checks", **{ASKED_AGAIN.name: asked})
+
+    def _stage(self, plan: Plan) -> Stage:
+        """Return the settings of the call that writes the text."""
         settings = plan.strategy.reply or plan.config.task.stage
         assert settings is not None
+        return settings
+
+    def _write(
+        self, plan: Plan, model: OpenModel, asked: PromptBatch, done: Done, *, again: bool = False
+    ) -> dict[str, list[Any]]:
+        """Ask for texts; see :data:`audit.asking.collect.Answer`. Asked ``again``, sampled texts have another seed."""
+        from audit.asking.strategies.run import write_replies
+
+        settings = self._stage(plan)
+        if again:
+            settings = replace(settings, name=f"{settings.name} again")
         written = write_replies(
             plan.strategy,
             model.engine,
@@ -136,7 +182,7 @@ class WrittenTexts(Task[Plan]):
             seed=plan.config.seed,
             done=done,
         )
-        return self.answers(written, asked)
+        return self.answers(written, asked) | {"wording": [cell.wording for cell in asked.cells]}
 
     def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> MeasureRated:
         """See :meth:`audit.tasks.base.Task.rated_by`."""
@@ -146,9 +192,14 @@ class WrittenTexts(Task[Plan]):
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
         scores = read_scores(folder)
         followed = self.followed(folder, manifest, replies)
-        own = scores.loc[scores["measure"] == measure].set_index("prompt_index")["value"].astype("float64")
+        own, repeated = (
+            scores.loc[scores["measure"] == name].set_index("prompt_index")["value"].astype("float64")
+            for name in (measure, OF_AGAIN + measure)
+        )
         codes = {remark.code for remark in unscored_remarks(manifest, folder)}
-        return ratings_of(replies, Outcome(measure, unit="points", values=own)), codes, followed
+        again = folder.table(ASKED_AGAIN).frame()
+        again = again.assign(intensity=again["prompt_index"].map(repeated))
+        return ratings_of(replies, Outcome(measure, unit="points", values=own)), codes, followed, again
 
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw the gaps of measures."""
@@ -184,8 +235,8 @@ class WrittenTexts(Task[Plan]):
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
         of_groups = without_dimensions(replies, repetition.placebo)
         scores = read_scores(folder)
-        stages = folder.parts(STAGES).frame()
-        measures, measured = measures_of(manifest, replies, scores, counted, stages)
+        stages, again = folder.parts(STAGES).frame(), folder.table(ASKED_AGAIN).frame()
+        measures, measured = measures_of(manifest, replies, scores, counted, stages=stages, again=again)
         observed = Observed.of(folder, manifest, replies)
         values = pd.DataFrame({each.name: each.values for each in measured if each.values is not None})
         values = values.drop(columns=[name for name in OUTCOMES if name in values])

@@ -142,10 +142,8 @@ class Study:
 
     def noise(self, gap: Row) -> float:
         """Return the standard error of δ from asking the same prompts again; NaN if unknown."""
-        if not self.is_rated:
-            return float("nan")
         own = self.own("controls", gap)
-        own = own.loc[own["control"] == "noise"]
+        own = own.loc[(own["control"] == "noise") & (own["outcome"] == gap["outcome"])]
         return float(own["se"].iloc[0]) if len(own) else float("nan")
 
     @property

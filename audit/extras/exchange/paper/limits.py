@@ -88,8 +88,8 @@ def _limits_of_gaps(study: Study) -> Iterator[Line]:
         if abs(float(gap["delta"])) < 2 * noise:
             yield line(
                 "Caution, of ", PlainText(_name(study, gap)), ": ", Symbol("δ"), " is below twice what "
-                f"it would vary by if the same prompts were asked again ({format_number(noise, decimals_for([noise]))} "
-                "points): it cannot be told from rounding.",
+                "it would vary by if the same prompts were asked again (", format_number(noise, decimals_for([noise])),
+                PlainText(f" {gap['unit']}): it cannot be told from {'rounding' if study.is_rated else 'chance'}."),
             )  # fmt: skip
 
 
