@@ -97,14 +97,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
             raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
         counted = {name: score_counts(stored, name) for name in manifest.scorers}
-        table, outcomes = measures_of(
-            manifest,
-            replies,
-            read_scores(stored),
-            counted,
-            stages=stored.parts(STAGES).frame(),
-            again=stored.table(ASKED_AGAIN).frame(),
-        )
+        stages, again = stored.parts(STAGES).frame(), stored.table(ASKED_AGAIN).frame()
+        table, outcomes = measures_of(manifest, replies, read_scores(stored), counted, stages=stages, again=again)
         followed = task_of(manifest).followed(stored, manifest, replies, confidence=self.used.confidence)
         codes = {*story_codes(followed, manifest), *(remark.code for remark in unscored_remarks(manifest, stored))}
         asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
