@@ -286,9 +286,8 @@ def next_step(row: PlacedRow) -> Step:
         if code in STEPS_OF_MEASURES:
             return Step(STEPS_OF_MEASURES[code])
     elif code in _DECIDED_LATER and "manipulation_not_shown" in str(row.get("limits", "")).split("; "):
-        return Step.of(
-            "check", CHECK_FIRST
-        )  # no margin and no size says more than ratings that may not depend on the story
+        # No margin and no size says more than ratings that may not depend on the story.
+        return Step.of("check", CHECK_FIRST)
     if code == "margin" and more:
         words = Markup(
             "Set the largest gap that is too small to matter (statistics.margin=POINTS), or run again with {}."
