@@ -68,8 +68,6 @@ STEPS: Final = {
     "(elicitation=, elicitation.prefill=).",
     "other_model": "Change the prompt (prompt=) or how ratings are obtained (elicitation=). If the check still fails, "
     "this model cannot be judged.",
-    "check": "First find out whether the ratings match the story: check more narratives (elicitation.manipulation=N), "
-    "or change the prompt if the answers do not depend on the story.",
     "other_terms": "Run again with other terms for the same groups: the result depends on the words.",
     "ask_again": "Run again in a new folder.",
     "disparity": "See which groups get less than others (the disparity D).",
@@ -81,6 +79,11 @@ STEPS_ELSEWHERE: Final = {
     "other_model": "Collect the ratings with another prompt or in another way.",
 }
 """What to do next if another tool asks, which has none of our options."""
+CHECK_FIRST: Final = (
+    "First find out whether the ratings match the story: check more narratives (elicitation.manipulation=N), or change "
+    "the prompt if the answers do not depend on the story."
+)
+"""What comes before the step that a verdict states, if the check was inconclusive."""
 _DECIDED_LATER: Final = ("nothing", "margin", "more_narratives")
 """Steps that have no use while it is not known whether the ratings match the story."""
 _RUN_AGAIN: Final = {"Run again with": "Collect ratings of", "run again with": "collect ratings of"}
@@ -283,7 +286,8 @@ def next_step(row: PlacedRow) -> Step:
         if code in STEPS_OF_MEASURES:
             return Step(STEPS_OF_MEASURES[code])
     elif code in _DECIDED_LATER and "manipulation_not_shown" in str(row.get("limits", "")).split("; "):
-        return Step.of("check")  # no margin and no size says more than ratings that may not depend on the story
+        # No margin and no size says more than ratings that may not depend on the story.
+        return Step.of("check", CHECK_FIRST)
     if code == "margin" and more:
         words = Markup(
             "Set the largest gap that is too small to matter (statistics.margin=POINTS), or run again with {}."

@@ -82,6 +82,17 @@ def test_a_phone_and_a_desktop_show_who_the_answer_its_picture_and_what_next_at_
             assert page.locator(".finding .verdict").count() >= 1
 
 
+def test_a_comparison_says_on_a_phone_too_how_large_a_difference_may_be(chromium):
+    with opened(chromium, REPORTS / "published" / "comparison" / "comparison.html", width=390) as page:
+        assert page.locator(".finding").count() == 4
+        assert page.locator(".finding .spread").filter(visible=True).count() == 4  # there is no picture that shows it
+        assert max(bottoms(page, ".finding, .summary .next")) <= 844
+    published = REPORTS / "published" / "qwen2.5-coder-1.5b-origin" / "report.html"
+    with opened(chromium, published, width=390) as page:  # here there is
+        assert page.locator(".finding").count() == 4
+        assert page.locator(".finding .spread").filter(visible=True).count() == 0
+
+
 def test_what_would_decide_is_said_on_every_screen(chromium, pages):
     for width, name in ((1440, "several"), (390, "several"), (390, "b1-group")):
         with opened(chromium, pages[name], width=width) as page:
