@@ -142,6 +142,7 @@ def test_a_comparison_an_index_and_a_paper_tell_it(runs, monkeypatch):
         assert main(["export", f"runs/{name}", "form=paper", f"to=paper-{name}"]) == 0
         methods = (runs.parent / f"paper-{name}" / "methods.md").read_text()
         assert ("of Length: δ is below twice what it would vary by" in methods) == (name == "noisy")
+        assert f"{N_AGAIN} prompts were asked again, with other seed, order and batches." in methods
 
 
 def test_only_what_is_missing_is_asked_and_scored_and_a_damaged_sample_is_asked_anew(

@@ -26,6 +26,7 @@ from audit.extras.exchange.paper.references import (
 )
 from audit.extras.exchange.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
 from audit.tables.formatting import MEANING, coverage, dimension_title, either, error_rate, listed, plural, unsigned
+from audit.tables.ratings import ASKED_AGAIN
 from audit.tables.shared import OVERALL
 
 _DELTA: Final = Symbol("δ")
@@ -234,6 +235,12 @@ def _checks(study: Study) -> Iterator[Line]:
             f"{plural(noise.n, 'prompt')} {either(noise.n, 'was', 'were')} asked again", varied, ": ratings differed "
             f"by {unsigned(float(noise.rms_points))} points (root mean square), {unsigned(float(noise.max_points))} at "
             "most.",
+        )  # fmt: skip
+    again = manifest.checks.get(ASKED_AGAIN.name)
+    if not study.is_rated and again is not None:
+        yield line(
+            f"{plural(again.n_prompts, 'prompt')} {either(again.n_prompts, 'was', 'were')} asked again, with other ",
+            PlainText(again.varied), ".",
         )  # fmt: skip
     yield from cautions(study, checks=False, gaps=not study.is_of_groups_alone)
 
