@@ -28,23 +28,26 @@ OF_ALL = (
 )  # fmt: skip
 PLANTED = (*OF_ALL, "model=planted", "model.planted.response=30")
 SAMPLED = "task.temperature=1"
+NOISY = ("model.planted.gap=4", "model.planted.noise=20", "seed=2")
 N_NARRATIVES, N_AGAIN = 24, 32
 N_PROMPTS = 16 * N_NARRATIVES
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Return a folder with runs whose replies vary by more than their gap, by less, and not at all."""
+    """Return a folder with runs whose replies vary by more than their gap, have none, vary by less, and not at all."""
     folder = tmp_path_factory.mktemp("again")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
         patch.setattr("audit.comparing.comparison._draw", lambda *_: {})
-        for name, gap, noise, more in (
-            ("noisy", 2, 20, [SAMPLED]), ("clear", 12, 4, [SAMPLED]), ("greedy", 8, 4, []),
-        ):  # fmt: skip
-            planted = (f"model.planted.gap={gap}", f"model.planted.noise={noise}")
-            assert main([*PLANTED, *planted, *more, f"run_dir=runs/{name}"]) == 0
+        for name, *planted in (
+            ("noisy", *NOISY, SAMPLED),
+            ("none", "model.planted.noise=20", SAMPLED),
+            ("clear", "model.planted.gap=12", "model.planted.noise=4", SAMPLED),
+            ("greedy", "model.planted.gap=8", "model.planted.noise=4"),
+        ):
+            assert main([*PLANTED, *planted, f"run_dir=runs/{name}"]) == 0
         assert main(["report", "runs/noisy", "runs/clear", "run_dir=side"]) == 0
         assert main(["index", "runs"]) == 0
     return folder / "runs"
@@ -76,8 +79,15 @@ def test_replies_that_vary_by_more_than_their_gap_show_none(runs):
     assert noise.loc["n_words", "se"] > 1.5
     assert abs(noisy.loc["n_words", "delta"]) < 2 * noise.loc["n_words", "se"]
     assert (noisy.loc["n_words", "code"], noisy.loc["n_words", "reasons"]) == ("no_verdict", "noise_floor")
+    assert noisy.loc["n_words", "p"] < 0.05  # by chance of the replies alone it may be there
     assert noisy.loc["n_words", "next_step"] == "more_narratives"
     assert "gap" not in set(noisy["code"])
+
+
+def test_noise_takes_no_verdict_from_a_gap_that_is_not_found_anyway(runs):
+    none = verdicts_of(runs / "none").loc["n_words"]
+    assert abs(none["delta"]) < 2 * noise_of(runs / "none").loc["n_words", "se"]
+    assert (none["code"], none["reasons"]) == ("undecided", "holds_zero")
 
 
 def test_a_gap_larger_than_what_asking_again_changes_is_found(runs):
@@ -151,7 +161,7 @@ def test_only_what_is_missing_is_asked_and_scored_and_a_damaged_sample_is_asked_
     """A run without the sample has no row of it, which nothing calls a fault; with it, the same run gets one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
-    words = [*PLANTED, SAMPLED, "model.planted.gap=2", "model.planted.noise=20", "run_dir=run"]
+    words = [*PLANTED, SAMPLED, *NOISY, "run_dir=run"]
     assert main([*words, "elicitation.noise_sample=0"]) == 0
     assert noise_of(tmp_path / "run").empty
     assert "noise" not in json.dumps(table(tmp_path / "run", "verdicts").to_dict())
@@ -180,7 +190,7 @@ def test_scores_of_a_file_have_no_noise_and_leave_that_of_others(runs, tmp_path,
     pd.DataFrame({"prompt_index": range(N_PROMPTS), "warmth": [k % 7 for k in range(N_PROMPTS)]}).to_csv(
         "mine.csv", index=False
     )
-    words = [*PLANTED, SAMPLED, "model.planted.gap=2", "model.planted.noise=20", "run_dir=run"]
+    words = [*PLANTED, SAMPLED, *NOISY, "run_dir=run"]
     assert main([*words, "measures.scores=mine.csv"]) == 0
     assert "scores_warmth" in verdicts_of(tmp_path / "run").index
     pd.testing.assert_frame_equal(noise_of(tmp_path / "run"), noise_of(runs / "noisy"))

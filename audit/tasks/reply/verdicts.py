@@ -143,7 +143,8 @@ def _codes(part: DimensionAnalysis, gap: DecidedGap, settings: AnalysisSettings)
     if refusals_differ(refusals):
         yield "refusal_gap"
     yield from _of_numbers(part, cube.y)
-    if part.is_within_noise:
+    # A gap that is not found needs no noise to explain it: it stays undecided.
+    if part.is_within_noise and isinstance(gap.made, GapEstimate) and gap.made.p <= settings.alpha:
         yield "noise_floor"
     if isinstance(gap.made, GapEstimate) and np.count_nonzero(~np.isnan(gap.made.by_narrative)) < FEW_NARRATIVES:
         yield "few_narratives"
