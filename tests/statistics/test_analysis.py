@@ -133,8 +133,8 @@ def test_the_dictionary_describes_each_column_of_each_table_once():
     assert described["description"].str.len().min() > 5
     assert set(described["type"]) == {"text", "number", "whole number", "true or false"}
     known = described.set_index(["table", "column"])["unit"]
-    assert known["wordings", "delta"] == known["ratings", "intensity"] == "points"
-    assert known["gap", "delta"] == "the row's unit"
+    assert known["ratings", "intensity"] == "points"
+    assert known["wordings", "delta"] == known["gap", "delta"] == "the row's unit"
     assert known["ratings", "response"] == ""
 
 
