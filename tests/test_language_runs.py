@@ -297,7 +297,7 @@ def test_the_index_keeps_runs_in_two_languages_apart_and_says_why(compared, tmp_
     page = (tmp_path / "index.html").read_text("utf-8")
     assert "Language: <bdi>German</bdi>" in page
     assert "Language: <bdi>English</bdi>" not in page
-    assert len(re.findall(r"Cannot be compared with group \d \(.*language of the prompts", page)) == 2
+    assert len(re.findall(r"Cannot be compared with set \d \(.*language of the prompts", page)) == 2
 
 
 def test_a_gate_refuses_a_baseline_in_another_language_by_name(compared, capsys):

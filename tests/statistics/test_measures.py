@@ -34,7 +34,8 @@ def replies_of(ratings, **change):
     status = np.where(ratings["status"] == "rated", "written", "refused")
     texts = [f"Reply {k} to you." for k in range(len(ratings))]
     table = ratings.drop(columns=["response", "intensity", "mode", "spread", "number_mass"])
-    return table.assign(status=status, text=texts, n_tokens=5, n_prompt_tokens=9, n_dropped=0, **change)
+    told = {"status": status, "text": texts, "n_tokens": 5, "n_prompt_tokens": 9, "n_dropped": 0, "wording": 0}
+    return table.assign(**(told | change))
 
 
 def values_of(ratings):
