@@ -87,7 +87,8 @@ def _gap_of(
     )  # fmt: skip
     if not isinstance(made, GapEstimate) or narrow is None:
         return gap
-    if min(narrow.n_narratives, each.n_rated) < FEW_NARRATIVES:
+    n_units = int(np.count_nonzero(~np.isnan(narrow.by_narrative)))  # conversations, if narratives are of some
+    if min(n_units, each.n_rated) < FEW_NARRATIVES:
         back = ("few_narratives", *back)
     unproven: list[str] = []
     if scope == NARRATIVES:
