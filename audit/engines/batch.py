@@ -73,8 +73,7 @@ class Batches:
         places = {_short(name): place for place, name in enumerate(names)}
         found: dict[int, _Read] = {}
         for place, name in enumerate(names):
-            answer = None if self._of is None else self._of.get(name)
-            if answer is not None:
+            if (answer := server.stored(name)) is not None:
                 found[place] = read(answer)
         told = _Told(done, len(payloads))
         told.at(len(found))
