@@ -95,7 +95,7 @@ def remarks_of(
         *_on_ends(cube, tobit, low=low, high=high),
         *_on_beyond(of_pairs["all"], low=low, high=high),
         *_on_refusals(refusals, has_gap=not isinstance(found.headline, NotEstimableError)),
-        *_on_answers(of_pairs["all"], min_number_mass=min_number_mass),
+        *_on_answers(of_pairs, min_number_mass=min_number_mass),
         *not_additive(cube, found),
     ):
         yield Remark(dimension=cube.dimension, variant=cube.variant, code=code, text=text)
@@ -273,11 +273,15 @@ def _on_refusals(refusals: Row, *, has_gap: bool) -> Iterator[tuple[str, str]]:
         )
 
 
-def _on_answers(total: Row, *, min_number_mass: float) -> Iterator[tuple[str, str]]:
-    if total["mean_number_mass"] < min_number_mass:
+def _on_answers(of_pairs: Mapping[str, Row], *, min_number_mass: float) -> Iterator[tuple[str, str]]:
+    # One kind of pairs alone would do: δ would compare all answers of the one with few of the other.
+    where = {"all": "", "in_group": " in in-group prompts", "out_group": " in out-group prompts"}
+    masses = {pairs: of_pairs[pairs]["mean_number_mass"] for pairs in where if pairs in of_pairs}
+    low = next((pairs for pairs, mass in masses.items() if mass < min_number_mass), None)
+    if low is not None:
         yield (
             "number_mass",
-            f"The model answers with a number of the scale with a probability of only {total['mean_number_mass']:.2f} "
+            f"The model answers{where[low]} with a number of the scale with a probability of only {masses[low]:.2f} "
             "on average. The ratings say nothing about its other answers.",
         )
 
