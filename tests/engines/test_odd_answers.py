@@ -13,11 +13,11 @@ from audit.asking.run_identity import model_difference
 from audit.configuration.engine import ServerConfig
 from audit.configuration.model import ModelConfig
 from audit.engines.base import EngineFacts, Generated
-from audit.engines.batch import Batches
+from audit.engines.batch import Batches, _short
 from audit.engines.chat_completions import ChatEngine
 from audit.engines.openai import _opened
 from audit.engines.served_tokens import LlamaCppServerEngine, VllmServerEngine
-from audit.engines.server import Key, Server
+from audit.engines.server import Key, Server, request_names
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
@@ -259,3 +259,36 @@ def test_a_batch_that_asks_again_what_was_cut_does_not_read_what_it_must_not_use
     made.forget("/chat/completions", [{"n": 0}])
     batches = Batches(made, say=lambda _: None)
     assert batches.ask_all("/chat/completions", [{"n": 0}], lambda answer: len(answer["choices"])) == [1]
+
+
+def batch_of(change):
+    """Ask a server for a hundred answers, 7 each, in one batch whose lines are changed; one by one it says "alone"."""
+
+    def answer(method, url):
+        path = url.removeprefix("http://localhost/v1")
+        if path != "/files/o/content":
+            done = {"id": "b", "status": "completed", "output_file_id": "o"}
+            return {"/files": {"id": "f"}, "/batches": {"id": "b"}, "/batches/b": done}.get(path, {"text": "alone"})
+        lines = [{"custom_id": name, "response": {"status_code": 200, "body": {"text": "7"}}} for name in names]
+        return "\n".join(map(json.dumps, change(lines))).encode()
+
+    payloads = [{"n": place} for place in range(100)]
+    names = [_short(name) for name in request_names("/chat/completions", payloads)]
+    batches = Batches(server(answer), say=lambda _: None)
+    return batches.ask_all("/chat/completions", payloads, lambda each: each["text"])
+
+
+def other(line, code=200):
+    return {**line, "response": {"status_code": code, "body": {"text": "9"}}}
+
+
+def test_two_answers_of_a_batch_to_one_request_are_none():
+    for change in (lambda lines: [*lines, lines[0]], lambda lines: [other(lines[0], 503), *lines]):
+        assert batch_of(change) == ["7"] * 100
+    with pytest.raises(ModelError, match="file o of batch b has two different answers to one request"):
+        batch_of(lambda lines: [*lines, other(lines[0])])
+
+
+def test_an_answer_of_a_batch_beside_an_error_is_none():
+    found = batch_of(lambda lines: [lines[0] | {"error": {"code": "cut"}}, *lines[1:]])
+    assert found == ["alone", *["7"] * 99]
