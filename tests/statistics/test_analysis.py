@@ -15,7 +15,6 @@ from scipy import stats
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import ConfigError
-from audit.runs.manifest import Manifest
 from audit.statistics import estimate_rows as rows
 from audit.statistics.analysis import analyse
 from audit.statistics.cells import NarrativeCube
@@ -31,7 +30,6 @@ from audit.tables.formatting import points
 from audit.tables.ratings import ELICITATION_SAMPLE, END_SHARES, MANIPULATED, NARRATIVE_COVARIATES, RATINGS
 from audit.tables.run_of_ratings import OF_RATINGS, TABLES
 from audit.tables.stages import GIVEN, STAGES
-from audit.tasks.limits import limits_of_gap
 
 NAN = np.nan
 SCALES = {"origin": (0.0, 100.0), "10-scale": (0.0, 10.0)}
@@ -724,7 +722,7 @@ def test_low_number_mass_is_remarked(number_mass, remarked):
 
 @pytest.mark.parametrize("groups", [("A", "B"), ("A", "B", "C", "D")])
 @pytest.mark.parametrize("in_group", [True, False])
-def test_low_number_mass_of_in_group_or_out_group_prompts_alone_is_remarked_and_limits_the_gap(groups, in_group):
+def test_low_number_mass_of_in_group_or_out_group_prompts_alone_is_remarked(groups, in_group):
     k = len(groups)
     table = build_ratings(ratings_between(20, 80, (8, k, k)), list(groups), number_mass=0.95)
     table.loc[table["in_group"] == in_group, "number_mass"] = 0.4
@@ -733,10 +731,16 @@ def test_low_number_mass_of_in_group_or_out_group_prompts_alone_is_remarked_and_
     assert analysis.tables["outcomes"].set_index("pairs").loc["all", "mean_number_mass"] > 0.5
     assert "0.40" in remark.text
     assert ("in-group" if in_group else "out-group") in remark.text
-    manifest = Manifest.of({"scale": {"low": 0.0, "high": 100.0}})
-    assert "number_mass" in set(limits_of_gap("religion", "origin", analysis.tables, manifest))
-    sure = analysis_of(table.assign(number_mass=0.95))
-    assert "number_mass" not in set(limits_of_gap("religion", "origin", sure.tables, manifest))
+
+
+@pytest.mark.parametrize("side", ["perceiver", "experiencer"])
+def test_low_number_mass_of_one_identity_alone_is_remarked(side):
+    table = build_ratings(ratings_between(20, 80, (8, 4, 4)), ["A", "B", "C", "unspecified"], number_mass=0.95)
+    table.loc[table[side] == "person 1 of B", "number_mass"] = 0.25
+    table.loc[table[side] == "person 3 of unspecified", "number_mass"] = 0.1
+    [remark] = [each for each in remarks_of(analysis_of(table)) if each.code.startswith("number_mass")]
+    assert remark.code == "number_mass_identity"
+    assert f"about the {side} 'person 1 of B' (0.25) with a number" in remark.text
 
 
 def test_a_fit_that_was_not_confirmed_is_noted_in_its_rows_and_remarked_once(monkeypatch):
