@@ -170,7 +170,11 @@ def model_identity(model: Known) -> dict[str, Any]:
 
 def model_difference(earlier: Mapping[str, Any], model: Known) -> Difference | None:
     """Return the first setting in which a run's identity differs from a loaded model's, or None."""
-    return first_setting_difference(earlier, {"chat": None, **model_identity(model)})
+    identity = {"chat": None, **model_identity(model)}
+    if "rendered" not in (earlier.get("chat") or {}):  # earlier versions did not look at what a server renders
+        chat = {name: value for name, value in (identity["chat"] or {}).items() if name != "rendered"}
+        identity["chat"] = chat if any(chat.values()) else None
+    return first_setting_difference(earlier, identity)
 
 
 def with_sight(manifest: Manifest, model: Known) -> Manifest:

@@ -32,6 +32,8 @@ _WHOLE: Final = ("result", "message")  # names of a whole answer in a line witho
 _IDS: Final = ("custom_id", "id")  # in a table
 _LINE_IDS: Final = (*_IDS, "key")  # in a line; "key" is Gemini's
 _WITHOUT: Final = frozenset({"errored", "canceled", "expired"})  # Anthropic's results without an answer
+_NO_ERROR: Final = frozenset({"", "none", "null", "nan", "false"})  # in a table's column "error"
+_MODELS: Final = ("model", "modelVersion")  # where OpenAI, Anthropic and Ollama, and Gemini name the model
 _TABLES: Final = SUFFIXES - {".jsonl", ".ndjson"}
 """Suffixes of tables. JSON lines are read separately, since they may have whole completions."""
 _LARGEST_LOG: Final = 4 * LARGEST_TABLE  # bytes of an unpacked log, which repeats every prompt
@@ -66,12 +68,13 @@ class FileAnswers:
 
 @dataclass(frozen=True)
 class _Answer:
-    """An answer in a file: its place in full and in short, its prompt id, and the text."""
+    """An answer in a file: its place in full and in short, its prompt id, the text, and the model."""
 
     where: str
     spot: str
     id: str
     text: Generated | None
+    model: str = ""  # that gave it; empty if the file does not say
 
 
 def read_answers_file(
@@ -94,6 +97,7 @@ def read_answers_file(
         _check_asked(log, name, asked(), export=export)
     texts: dict[int, Generated | None] = {}
     first: dict[int, str] = {}
+    model, named = "", ""  # the file's model, and where it is named first
     n_repeated = 0
     if log is not None:
         answers = _of_log(log, name)
@@ -109,6 +113,13 @@ def read_answers_file(
                     "answer per prompt; keep one, and put each further round of answers in its own file and run"
                 )
             n_repeated += 1
+        if text is not None and answer.model:
+            if model and answer.model != model:
+                raise ConfigError(
+                    f"{answer.where}: is an answer of model {answer.model[:_SHOWN]!r}, but that {named} is of "
+                    f"{model[:_SHOWN]!r}; a run has one model: give each its own file and run"
+                )
+            model, named = answer.model, named or answer.spot
         texts.setdefault(place, text)
         first.setdefault(place, answer.spot)
     found = {place: text for place, text in texts.items() if text is not None}
@@ -116,7 +127,7 @@ def read_answers_file(
         takes = f"it needs one line of JSON per prompt: {_FORM}" if log is None else "every sample failed; see the log"
         raise ConfigError(f"{name} has no answer; {takes}")
     sha256 = hashlib.sha256(content).hexdigest()
-    read = FileAnswers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256)
+    read = FileAnswers(found, n_prompts, len(texts) - len(found), n_repeated, path, sha256, model)
     return read if log is None else replace(read, model=log.model, by=log.by, remarks=tuple(_remarks(log)))
 
 
@@ -125,7 +136,7 @@ def _of_lines(content: bytes, name: str) -> Iterator[_Answer]:
         if raw.strip():
             where = f"{name}: line {number}"
             line = _object(raw, where)
-            yield _Answer(where, f"on line {number}", _id(line, where), _text(line, where))
+            yield _Answer(where, f"on line {number}", _id(line, where), _text(line, where), _model(line))
 
 
 def _of_table(path: Path, name: str) -> Iterator[_Answer]:
@@ -140,11 +151,10 @@ def _of_table(path: Path, name: str) -> Iterator[_Answer]:
                     f"{name}: {place} has {len(row)} cells and the header {len(header)}; put text in quotation marks"
                 )
             written, where = row[text] if text < len(row) else "", f"{name}: {place}"
-            answer = None
-            if written.strip():
-                told = dict(zip(header, row, strict=False))  # rows may be shorter than the header
+            answer, told = None, dict(zip(header, row, strict=False))  # rows may be shorter than the header
+            if written.strip() and told.get("error", "").strip().casefold() in _NO_ERROR:
                 answer = _ended(Generated(storable(cell_text(written)), 0, None), told, where)
-            yield _Answer(where, f"on {place}", row[own].strip() if own < len(row) else "", answer)
+            yield _Answer(where, f"on {place}", row[own].strip() if own < len(row) else "", answer, _model(told))
     except (StimulusError, MalformedRowError) as error:
         at = f": line {error.line}: " if isinstance(error, MalformedRowError) else ""
         raise StoreError(f"{name}{at}{str(error).removeprefix(str(path))}") from error
@@ -231,12 +241,12 @@ def _place(named: str, where: str, *, export: str, n_prompts: int) -> int:
 
 def _text(line: Mapping[str, Any], where: str) -> Generated | None:
     """Return the model's text; None if the line says that there is no answer."""
+    if line.get("error"):  # a text beside it is the error's own, or a part of an answer
+        return None
     named = [name for name in TEXTS if name in line] or [name for name in _WHOLE if isinstance(line.get(name), dict)]
     if len(named) > 1:
         raise ConfigError(f"{where} has {' and '.join(named)}; keep only the one with the model's text")
     if not named:
-        if line.get("error"):
-            return None
         raise ConfigError(f"{where} has no model text; call it {', '.join(TEXTS[:-1])} or {TEXTS[-1]}: {_FORM}")
     given = line[named[0]]
     if given is None:
@@ -248,9 +258,19 @@ def _text(line: Mapping[str, Any], where: str) -> Generated | None:
     if not isinstance(given, dict):
         raise ConfigError(f"{where}: {named[0]} is {_kind(given)}, but must be text or a chat completion")
     status = given.get("status_code", 200)
-    if line.get("error") or (isinstance(status, int) and status >= 400) or given.get("type") in _WITHOUT:
+    body = given.get("body", given)
+    failed = isinstance(body, dict) and body.get("error")
+    if failed or (isinstance(status, int) and status >= 400) or given.get("type") in _WITHOUT:
         return None
-    return _ended(_completion(given.get("body", given), f"{where}: {named[0]}"), line, where)
+    return _ended(_completion(body, f"{where}: {named[0]}"), line, where)
+
+
+def _model(told: Mapping[str, Any], depth: int = 3) -> str:
+    """Return the model that a line, or the whole answer in it, names; empty if none."""
+    own = next((name for name in map(told.get, _MODELS) if isinstance(name, str) and name.strip()), "")
+    inner = [told.get(name) for name in (*TEXTS, *_WHOLE, "body")] if depth else []
+    inside = (_model(each, depth - 1) for each in inner if isinstance(each, dict))
+    return " ".join(storable(own).split()) or next(filter(None, inside), "")
 
 
 def _ended(written: Generated, told: Mapping[str, Any], where: str) -> Generated:

@@ -73,8 +73,7 @@ class Batches:
         places = {_short(name): place for place, name in enumerate(names)}
         found: dict[int, _Read] = {}
         for place, name in enumerate(names):
-            answer = None if self._of is None else self._of.get(name)
-            if answer is not None:
+            if (answer := server.stored(name)) is not None:
                 found[place] = read(answer)
         told = _Told(done, len(payloads))
         told.at(len(found))
@@ -246,12 +245,19 @@ class Batches:
 
     def _read(self, noted: Json, file: str, take: _Take) -> None:
         """Read a batch's output file."""
-        n_lines = 0
+        n_lines, seen = 0, dict[str, int]()
         for line in self._lines(file):
             n_lines += "custom_id" in line
-            response = line.get("response")
-            if isinstance(response, dict):
-                take(str(line.get("custom_id")), response)
+            name, response = str(line.get("custom_id")), line.get("response")
+            if not isinstance(response, dict) or line.get("error"):
+                continue
+            own = hash(json.dumps(response.get("body"), sort_keys=True))
+            if response.get("status_code") == 200 and seen.setdefault(name, own) != own:
+                raise ModelError(
+                    f"{self._server.base_url}: file {file} of batch {noted['id']} has two different answers to one "
+                    "request; send prompts one by one: engine.batch=null"
+                )
+            take(name, response)
         if not n_lines:  # for example a proxy's page; the answers are still at the server
             raise ModelError(
                 f"{self._server.base_url}: file {file} of batch {noted['id']} has no answer; run the same command "

@@ -60,6 +60,8 @@ _WORDS: Final = "one two three four five six seven eight nine ten " * (_N_WORDS 
 _DIGITS: Final = re.compile(r" ?[0-9]+")
 _ALIKE: Final = 0.05  # tolerance for a probability computed in two ways: as one token of several, or alone
 _SURE: Final = 0.95  # if one token is more probable than this, that two answers agree proves nothing
+# The likeliest of the other tokens is never so improbable, unless a server reports what its temperature of 0 left.
+_NONE: Final = 1e-40
 _PROBE: Final = Prompt("", "Write one number: 7")
 
 
@@ -77,6 +79,7 @@ class ChatEngine:
         self._begins: Json | None = None  # how to begin an answer; {} if the server cannot
         self._begins_spaced = False
         self._begins_grown: int | None = None  # tokens that giving the first answer token added
+        self.counts = True  # whether it reports how many tokens it reads, as far as the first answer shows
         self._whole = 0  # characters of the longest prompt known to be read whole
         self.stated = ""
         self.fingerprints: list[str] = []
@@ -115,15 +118,17 @@ class ChatEngine:
         """Ask one short question, so that a wrong address, name or key fails before the run begins."""
         # OpenAI's newer models refuse fewer output tokens than these.
         try:
-            [_] = self._ask([self._control()], self._generated, None, unwatched)
+            [answer] = self._ask([self._control()], self._generated, None, unwatched)
         except _RejectedError as error:  # perhaps for a setting that it does not name
             before = list(self.refused)
             self.refused += [name for name in _OWN if name not in before]
             try:
-                [_] = self._ask([self._control()], self._generated, None, unwatched)
+                [answer] = self._ask([self._control()], self._generated, None, unwatched)
             except _RejectedError:
                 self.refused[:] = before
                 raise error from None
+        self.counts = bool(answer.n_prompt_tokens)
+        self.server.check_counted()
         self.server.control = ("/chat/completions", self._control())
 
     def same_answer(self) -> str | None:
@@ -483,4 +488,7 @@ def _table(position: Mapping[str, Any]) -> NextTokens:
         for each in position["top_logprobs"]
         for text in (storable(str(each["token"])),)
     ]
-    return NextTokens.of_logs(told, chosen=storable(str(position["token"])))
+    table = NextTokens.of_logs(told, chosen=storable(str(position["token"])))
+    if len(table) > 1 and sorted(table.values())[-2] < _NONE:
+        raise ImpossibleError("only one token has a probability, as after the choice of the likeliest")
+    return table

@@ -117,6 +117,8 @@ def _by_conversations(chat: ChatEngine, model: ModelConfig, source: ServedModel,
         )
     how = ", asked in batches" if batch else ""
     refused = f"; it refuses {', '.join(chat.refused)}, so its own values are in use" if chat.refused else ""
+    if not chat.counts:
+        refused += "; it does not report how many tokens it reads, so prompts that it cuts off would not be noticed"
     return OpenModel(chat, source, f"{why}; the server's own number format, and its chat template{how}{refused}")
 
 
@@ -139,7 +141,8 @@ def _refuse_what_is_of_files(model: ModelConfig, config: EngineConfig) -> None:
 def _listed(server: Server, name: str) -> Json:
     """Return the server's list entry for a model, or an empty dict if it has no list."""
     listed = (server.get("/models") or {}).get("data")
-    models = {str(each["id"]): each for each in listed or [] if isinstance(each, dict) and "id" in each}
+    listed = listed if isinstance(listed, list) else []
+    models = {str(each["id"]): each for each in listed if isinstance(each, dict) and "id" in each}
     if models and name not in models:
         raise ModelError(f"model.path={name}: {server.base_url} serves no such model; {suggest(name, models)}")
     return models.get(name, {})

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.configuration.model import ModelConfig, ThinksIn
+from audit.configuration.schema import fingerprint
 from audit.engines.base import (
     AnswerStore,
     CachedPrompts,
@@ -37,7 +38,7 @@ from audit.engines.endings import ending_of
 from audit.engines.local import TokenEngine
 from audit.engines.next_tokens import ImpossibleError, NextTokens
 from audit.engines.server import Json, Odd, Server, request_names, token_count
-from audit.engines.templates import shows_day
+from audit.engines.templates import pinned, shows_day
 from audit.engines.whole import WholeReading
 from audit.errors import AuditError, ModelError
 from stimuli.prompts import Prompt
@@ -154,6 +155,13 @@ class RemoteTokenizer(ChatTokenizer):
         days = (datetime.now(UTC) + timedelta(days=off) for off in (0, -1, 1))  # the server may be in another time zone
         return next(filter(None, (shows_day(text, day) for day in days if str(day.date()) != self.date)), None)
 
+    @cached_property
+    def chat_identity(self) -> dict[str, Any]:
+        """See :class:`ChatTokenizer`; also what the server's template made of probes, unless it prints today's date."""
+        if self._may_show_today:
+            return super().chat_identity
+        return super().chat_identity | {"rendered": fingerprint({"probes": self._probed(pinned(self.date))})}
+
     def _is_token(self, mark: str) -> bool:
         ids = self.encode(mark)
         return len(ids) == 1 and self.hf.decode(ids) == mark  # otherwise it may be the unknown token
@@ -231,7 +239,20 @@ class TokenServerEngine(TokenEngine):
             {"model": self._name, "prompt": list(prompt), "seed": seed, **settings}
             for prompt, seed in zip(prompts, own_seeds or [self._chat.seed] * len(prompts), strict=True)
         ]
-        return self._server.ask_all(self._PATH, payloads, partial(self._generated, until=until), done=done)
+        written = self._server.ask_all(self._PATH, payloads, partial(self._generated, until=until), done=done)
+        self._check_read(payloads, list(map(len, prompts)), [each.n_prompt_tokens for each in written])
+        return written
+
+    def _check_read(self, payloads: Sequence[Json], sent: Sequence[int], told: Sequence[int | None]) -> None:
+        """Raise ModelError if the server says that it read other numbers of tokens than those sent."""
+        for n_sent, n_read in zip(sent, told, strict=True):
+            if n_read not in (None, n_sent):
+                self._server.forget(self._PATH, payloads)  # ask them again once the server reads them whole
+                raise ModelError(
+                    f"{self._server.base_url}: of {n_sent:,} tokens that it was sent it read {n_read:,}; give the "
+                    "model a longer context there (llama.cpp: --ctx-size; vLLM: --max-model-len), and run the same "
+                    "command: cut prompts are not rated"
+                )
 
     @abstractmethod
     def _writing(self, max_tokens: int, until: str) -> Json:
@@ -275,11 +296,9 @@ class VllmServerEngine(TokenServerEngine):
 
     def _generated(self, answer: Json, *, until: str) -> Generated:
         choice = self._choices(answer, 1)[0]
-        usage = answer.get("usage")
-        n_written = usage.get("completion_tokens") if isinstance(usage, dict) else 0
         cut = choice.get("stop_reason") != until if until else ending_of(choice).at_worst
         text = self._text(choice.get("text"), choice.get("token_ids"), until=until)
-        return Generated(text, token_count(n_written) or 0, cut)
+        return Generated(text, _used(answer, "completion_tokens") or 0, cut, _used(answer, "prompt_tokens"))
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[CachedPrompts]:
         """See :class:`audit.engines.base.TokenReader`. Prompts with a common beginning are read in sequence."""
@@ -304,18 +323,21 @@ class VllmServerEngine(TokenServerEngine):
             for start in range(0, len(asked), SEQUENCES)
         ]
 
-        def read(answer: Json) -> list[list[float]]:
+        def read(answer: Json) -> tuple[int | None, list[list[float]]]:
             choices = self._choices(answer, None)
             names = [f"token_id:{token}" for token in token_ids]
             try:
                 tables = [choice["logprobs"]["top_logprobs"][0] for choice in choices]
                 told = [NextTokens.of_logs((name, name, table[name]) for name in names) for table in tables]
-                return [[each[name] for name in names] for each in told]
+                return _used(answer, "prompt_tokens"), [[each[name] for name in names] for each in told]
             except (LookupError, TypeError, ValueError, AttributeError) as error:
                 why = error if isinstance(error, ImpossibleError) else type(error).__name__
                 raise Odd(f"no probabilities of the tokens asked about ({why})") from error
 
-        rows = [row for table in self._server.ask_all(self._PATH, payloads, read) for row in table]
+        answers = self._server.ask_all(self._PATH, payloads, read)
+        sent = [sum(map(len, payload["prompt"])) for payload in payloads]
+        self._check_read(payloads, sent, [n_read for n_read, _ in answers])
+        rows = [row for _, table in answers for row in table]
         if len(rows) != len(asked):
             raise ModelError(
                 f"{self._server.base_url}: returned {len(rows)} answers to {len(asked)} sequences; check the server"
@@ -332,8 +354,8 @@ class VllmServerEngine(TokenServerEngine):
             raise Odd(f"{len(choices)} choices instead of {n}")
         self._chat.note(answer)
         places = [each.get("index", 0) for each in choices]
-        if not all(token_count(place) is not None for place in places):
-            raise Odd("choices without places")
+        if not all(token_count(place) is not None for place in places) or len(set(places)) < len(places):
+            raise Odd("choices without places of their own")
         return [choices[at] for at in sorted(range(len(choices)), key=places.__getitem__)]
 
 
@@ -367,7 +389,8 @@ class LlamaCppServerEngine(TokenServerEngine):
         self._chat.note(answer)
         text = self._text(answer.get("content"), answer.get("tokens"), until=until)
         cut = answer.get("stop_type") != "word" if until else ending_of(answer).at_worst
-        return Generated(text, token_count(answer.get("tokens_predicted")) or 0, cut)
+        n_written, n_read = (token_count(answer.get(name)) for name in ("tokens_predicted", "tokens_evaluated"))
+        return Generated(text, n_written or 0, cut, n_read)
 
     def read(self, prompts: Sequence[TokenIds]) -> Iterator[CachedPrompts]:
         """See :class:`audit.engines.base.TokenReader`. Each prompt has a slot of the server, which caches it."""
@@ -434,13 +457,14 @@ class LlamaCppServerEngine(TokenServerEngine):
         names = request_names(self._PATH, payloads)  # slots make no difference to an answer
         sent = [payload | {"id_slot": slot} for payload, slot in zip(payloads, slots, strict=True)]
         told = self._server.ask_all(self._PATH, sent, read, names=names)
-        for ids, (n_read, _) in zip(asked, told, strict=True):
-            if n_read not in (None, len(ids)):
-                raise ModelError(
-                    f"{self._server.base_url}: of a prompt of {len(ids):,} tokens it read {n_read:,}; give the model a "
-                    "longer context there (--ctx-size), and run the same command: cut prompts are not rated"
-                )
+        self._check_read(payloads, list(map(len, asked)), [n_read for n_read, _ in told])
         return [known for _, known in told]
+
+
+def _used(answer: Json, name: str) -> int | None:
+    """Return a count of an answer's ``usage``; None if it has none."""
+    usage = answer.get("usage")
+    return token_count(usage.get(name)) if isinstance(usage, dict) else None
 
 
 _LLAMA_CPP: Final[Json] = {
@@ -477,9 +501,9 @@ def _known(position: Json, written: int, wanted: frozenset[int]) -> dict[int, fl
     least = min(known, key=known.__getitem__)
     position[name] = [each for each in listed if each["id"] in wanted or each["id"] in (least, written)]
     known = {token: p for token, p in known.items() if token in wanted or token in (least, written)}
+    if position["id"] != written:
+        raise ImpossibleError("another token was written than it was made to")
     if written not in known:
-        if position["id"] != written:
-            raise ImpossibleError("another token was written than it was made to")
         known[written] = NextTokens.of_logs([(written, "", position["logprob"])])[""]
     return known
 

@@ -279,8 +279,7 @@ class Server:
         found: dict[int, _Read] = {}
         keys = request_names(path, payloads) if names is None else names
         for place, name in enumerate(keys):
-            answer = None if self.kept is None else self.kept.get(name)
-            if answer is not None and answer != _FORGOTTEN:
+            if (answer := self.stored(name)) is not None:
                 found[place] = read(answer)
         if found:
             done(len(found))
@@ -334,6 +333,19 @@ class Server:
         if failure is not None:
             raise failure
         return [found[place] for place in range(len(payloads))]
+
+    def stored(self, name: str) -> Json | None:
+        """Return the stored answer to a request; None if there is none, or it must not be used."""
+        answer = None if self.kept is None else self.kept.get(name)
+        return None if answer == _FORGOTTEN else answer
+
+    def check_counted(self) -> None:
+        """Raise ModelError if tokens are budgeted, and answers so far did not say how many they took."""
+        if self.settings.max_tokens is not None and not self._spent.n_tokens:
+            raise ModelError(
+                f"engine.server.max_tokens={self.settings.max_tokens}: {self.base_url} does not report how many tokens "
+                "an answer takes (usage.total_tokens), so this budget cannot be kept; use engine.server.max_requests"
+            )
 
     def forget(self, path: str, payloads: Sequence[Mapping[str, Any]]) -> None:
         """Discard stored answers, so that these requests are sent again."""
@@ -588,8 +600,10 @@ def token_count(told: object) -> int | None:
 def _tokens_used(body: Json) -> int:
     """Return how many tokens an answer cost: OpenAI's total, or llama.cpp's two counts; 0 if it does not say."""
     usage = body.get("usage")
-    told = [usage.get("total_tokens")] if isinstance(usage, dict) else map(body.get, _USED)
-    return sum(token_count(n) or 0 for n in told)
+    if not isinstance(usage, dict):
+        return sum(token_count(n) or 0 for n in map(body.get, _USED))
+    total, parts = token_count(usage.get("total_tokens")), map(usage.get, ("prompt_tokens", "completion_tokens"))
+    return sum(token_count(n) or 0 for n in parts) if total is None else total
 
 
 def _said(body: object) -> str:

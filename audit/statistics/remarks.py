@@ -95,7 +95,7 @@ def remarks_of(
         *_on_ends(cube, tobit, low=low, high=high),
         *_on_beyond(of_pairs["all"], low=low, high=high),
         *_on_refusals(refusals, has_gap=not isinstance(found.headline, NotEstimableError)),
-        *_on_answers(of_pairs["all"], min_number_mass=min_number_mass),
+        *_on_answers(cube, of_pairs, min_number_mass=min_number_mass),
         *not_additive(cube, found),
     ):
         yield Remark(dimension=cube.dimension, variant=cube.variant, code=code, text=text)
@@ -273,13 +273,35 @@ def _on_refusals(refusals: Row, *, has_gap: bool) -> Iterator[tuple[str, str]]:
         )
 
 
-def _on_answers(total: Row, *, min_number_mass: float) -> Iterator[tuple[str, str]]:
-    if total["mean_number_mass"] < min_number_mass:
+def _on_answers(
+    cube: NarrativeCube, of_pairs: Mapping[str, Row], *, min_number_mass: float
+) -> Iterator[tuple[str, str]]:
+    # One kind of pairs alone would do: δ would compare all answers of the one with few of the other.
+    where = {"all": "", "in_group": " in in-group prompts", "out_group": " in out-group prompts"}
+    masses = {pairs: of_pairs[pairs]["mean_number_mass"] for pairs in where if pairs in of_pairs}
+    low = next((pairs for pairs, mass in masses.items() if mass < min_number_mass), None)
+    if low is not None:
         yield (
             "number_mass",
-            f"The model answers with a number of the scale with a probability of only {total['mean_number_mass']:.2f} "
+            f"The model answers{where[low]} with a number of the scale with a probability of only {masses[low]:.2f} "
             "on average. The ratings say nothing about its other answers.",
         )
+        return
+    compared = cube.without_baselines()
+    for side, names, axes in (
+        ("perceiver", compared.perceivers, (0, 2)),
+        ("experiencer", compared.experiencers, (0, 1)),
+    ):
+        there = ~np.isnan(compared.number_mass)
+        means = np.nansum(compared.number_mass, axis=axes) / np.maximum(there.sum(axis=axes), 1)
+        few = [place for place in np.flatnonzero(there.any(axis=axes)) if means[place] < min_number_mass]
+        if few:
+            said = ", ".join(f"{brief(names[place])!r} ({means[place]:.2f})" for place in few)
+            yield (
+                "number_mass_identity",
+                f"The model answers about the {side} {said} with a number of the scale with a low probability on "
+                "average. These ratings say nothing about its other answers, and may not compare with those of others.",
+            )
 
 
 def _on_identities(cube: NarrativeCube) -> Iterator[tuple[str, str]]:

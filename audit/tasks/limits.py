@@ -151,7 +151,9 @@ def limits_of_gap(
             sum(row[end] * row["n_rated"] for row in between if row["n_rated"]) / n_rated >= END_SHARE
             for end in ("floor_share", "ceiling_share")
         ),
-        "number_mass": total.get("mean_number_mass", math.nan) < manifest.statistics.min_number_mass,
+        "number_mass": any(
+            row.get("mean_number_mass", math.nan) < manifest.statistics.min_number_mass for row in (total, *between)
+        ),
         "refusal_gap": any(map(refusals_differ, refusals.to_dict("records"))),
         "not_converged": bool((own["variances"]["converged"].map(str) == "False").any()),
         "written_differs": any(is_written_apart(row, length=length) for row in written),

@@ -238,7 +238,7 @@ def report_answers(
     prompts: Path,  # the exported prompts, with the files beside them
     *,
     run_dir: Path | None,  # None: a name made from the model, the prompts and the answers
-    model: str | None,  # nobody checks it; None: as the log says, else the file's name
+    model: str | None,  # nobody checks it; None: as the file says, else the file's name
     by: str,  # the tool
     settings: Mapping[str, Any],  # that differ from those exported with the prompts
     command: str,
@@ -265,6 +265,8 @@ def report_answers(
     say(f"{answers}: {_said_of(found)}")
     for remark in found.remarks:
         say(f"note: {remark}")
+    if model and found.model and found.model != model:
+        say(f"note: {answers} names its model {found.model!r}; the report says model={model}, as you do")
     say(f"run folder: {path}")
     with RunFolder(path) as folder:
         _check_same(folder, opened.source.identity())

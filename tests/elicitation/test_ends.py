@@ -1,4 +1,6 @@
 import math
+from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from scripted_model import DIGITS, HUNDRED, SPACED, TEN, WHOLE, FakeEngine
 
 from audit.asking.elicitation.ends import EndSample, Sampled, calibrated, why_exact
 from audit.asking.elicitation.expected import ExpectedElicitation
+from audit.tasks.intensity.calibration import _draw
 from stimuli.prompts import Prompt
 
 pytestmark = pytest.mark.model
@@ -198,3 +201,47 @@ def test_a_number_that_most_of_the_sample_gives_no_probability_is_asked_of_the_o
     [found] = ExpectedElicitation(HUNDRED, 1e-6, sample).elicit(engine, prompts[16:])
     assert found.intensity == pytest.approx(exact[0].intensity, abs=1e-9)
     assert sum(map(sum, engine.asked)) == 12  # one more than the nodes that begin numbers
+
+
+def test_a_sample_with_one_out_group_prompt_still_bounds_the_difference_that_it_shows():
+    rng = np.random.default_rng(0)
+    ends = np.full(101, 0.8)
+    fewer = np.where(np.arange(101) >= 50, 0.78, 0.8)
+    engine = FakeEngine({f"q{k}": answers(rng, ends if k == 0 else fewer) for k in range(16)})
+    prompts = [Prompt("s", f"q{k}") for k in range(16)]
+    sample = ExpectedElicitation(HUNDRED, 0.0).calibrate(engine, prompts, [Sampled(k, k > 0) for k in range(16)])
+    # Student's interval by hand, of a group of one: its variance is the other's, on 14 degrees of freedom, t = 2.977.
+    own, other = sample.moved[0][1:], sample.moved[0][0]
+    se = math.sqrt(own.var(ddof=1) * (1 / 15 + 1))
+    assert sample.systematic == pytest.approx(abs(own.mean() - other) + 2.977 * se, rel=1e-3)
+
+
+def grid_of(*kinds):
+    """Return a plan in whose grid these kinds of pairs, True, False and None for a baseline, come by turns."""
+    cells = [
+        SimpleNamespace(perceiver=kind, experiencer=None, dimension=SimpleNamespace(in_group=lambda kind, _: kind))
+        for kind in kinds
+    ]
+    return SimpleNamespace(config=SimpleNamespace(seed=0), grid=cells * (360 // len(cells)))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "least"),
+    [
+        ((True, False, *[None] * 7), {True: 16, False: 8}),  # the out-group is rare beside baselines
+        ((True, False, False, False), {True: 16, False: 16}),
+        ((False, None), {False: 8}),
+        ((True,), {True: 32}),
+        ((None,), {None: 32}),
+    ],
+)
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sample_has_both_kinds_of_pairs_that_a_gap_compares(kinds, least, seed):
+    plan = grid_of(*kinds)
+    plan.config.seed = seed
+    places = _draw(plan, 32)
+    assert places == sorted(set(places))
+    assert len(places) == 32
+    counted = Counter(plan.grid[place].perceiver for place in places)
+    assert all(counted[kind] >= n for kind, n in least.items())
+    assert counted[True] == least.get(True, 0)

@@ -115,3 +115,43 @@ def test_a_provider_s_line_is_read_with_how_it_ended(name, tmp_path):
 def test_a_line_that_is_nearly_one_is_refused_with_its_place(line, says, tmp_path):
     with pytest.raises(ConfigError, match=rf"answers.jsonl: line 1.*{says}"):
         read(tmp_path / "answers.jsonl", line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"id": "RUN-0", "text": "Error 503: try again in 60 s", "error": {"code": "overloaded"}},
+        {"id": "RUN-0", "text": "7", "error": "the connection was lost"},
+        {"id": "RUN-0", "response": {"status_code": 200, "body": {"error": {"code": 1}, "output": [{"text": "70"}]}}},
+    ],
+)
+def test_a_text_beside_an_error_is_no_answer(line, tmp_path):
+    found = read(tmp_path / "answers.jsonl", line, {"id": "RUN-1", "text": "5", "error": None})
+    assert (sorted(found.texts), found.n_without) == ([1], 1)
+
+
+def test_a_text_beside_an_error_in_a_table_is_no_answer(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("id,text,error\nRUN-0,60,timeout\nRUN-1,5,\n")
+    found = read_answers_file(path, export="RUN", n_prompts=2)
+    assert (sorted(found.texts), found.n_without) == ([1], 1)
+
+
+def of_model(name, form):
+    body = {"model": name, "choices": [{"message": {"content": "7"}, "finish_reason": "stop"}]}
+    return {
+        "line": {"text": "7", "model": name},
+        "completion": {"response": body},
+        "batch": {"response": {"status_code": 200, "body": body}, "error": None},
+        "anthropic": {"result": {"type": "succeeded", "message": {"content": [{"text": "7"}], "model": name}}},
+        "gemini": {"response": {"candidates": [{"content": {"parts": [{"text": "7"}]}}], "modelVersion": name}},
+    }[form]
+
+
+@pytest.mark.parametrize("form", ["line", "completion", "batch", "anthropic", "gemini"])
+def test_answers_of_two_models_are_no_run(form, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    one, other = ({"custom_id": f"RUN-{k}", **of_model(name, form)} for k, name in enumerate(("a-1", "b-2")))
+    assert read(path, one, {"id": "RUN-1", "text": "5"}).model == "a-1"
+    with pytest.raises(ConfigError, match=r"line 2: is an answer of model 'b-2', but that on line 1 is of 'a-1'"):
+        read(path, one, other)

@@ -720,6 +720,29 @@ def test_low_number_mass_is_remarked(number_mass, remarked):
     )
 
 
+@pytest.mark.parametrize("groups", [("A", "B"), ("A", "B", "C", "D")])
+@pytest.mark.parametrize("in_group", [True, False])
+def test_low_number_mass_of_in_group_or_out_group_prompts_alone_is_remarked(groups, in_group):
+    k = len(groups)
+    table = build_ratings(ratings_between(20, 80, (8, k, k)), list(groups), number_mass=0.95)
+    table.loc[table["in_group"] == in_group, "number_mass"] = 0.4
+    analysis = analysis_of(table)
+    [remark] = [each for each in remarks_of(analysis) if each.code == "number_mass"]
+    assert analysis.tables["outcomes"].set_index("pairs").loc["all", "mean_number_mass"] > 0.5
+    assert "0.40" in remark.text
+    assert ("in-group" if in_group else "out-group") in remark.text
+
+
+@pytest.mark.parametrize("side", ["perceiver", "experiencer"])
+def test_low_number_mass_of_one_identity_alone_is_remarked(side):
+    table = build_ratings(ratings_between(20, 80, (8, 4, 4)), ["A", "B", "C", "unspecified"], number_mass=0.95)
+    table.loc[table[side] == "person 1 of B", "number_mass"] = 0.25
+    table.loc[table[side] == "person 3 of unspecified", "number_mass"] = 0.1
+    [remark] = [each for each in remarks_of(analysis_of(table)) if each.code.startswith("number_mass")]
+    assert remark.code == "number_mass_identity"
+    assert f"about the {side} 'person 1 of B' (0.25) with a number" in remark.text
+
+
 def test_a_fit_that_was_not_confirmed_is_noted_in_its_rows_and_remarked_once(monkeypatch):
     fit = fit_mixed
     monkeypatch.setattr(rows, "fit_mixed", lambda *a, **o: dataclasses.replace(fit(*a, **o), converged=False))

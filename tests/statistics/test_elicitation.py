@@ -15,6 +15,7 @@ from audit.runs.manifest import Manifest
 from audit.statistics.elicitation import elicitation_tables
 from audit.statistics.noise import noise_floor
 from audit.statistics.remarks import FEWEST_WRITTEN, written_differs
+from audit.statistics.status_counts import outcome_table
 from audit.tables.controls import ELICITATION
 from audit.tables.run_of_ratings import TABLES
 from audit.tasks.limits import READ, limits_of_gap
@@ -296,3 +297,15 @@ def test_written_ratings_far_from_the_probabilities_are_remarked_on(apart: float
     tables = {name: pd.DataFrame(columns=list(TABLES[name])) for name in READ} | {"elicitation": made.elicitation}
     scale = Manifest.of({"scale": {"low": 0.0, "high": 100.0}})
     assert ("written_differs" in set(limits_of_gap("religion", "origin", tables, scale))) == found
+
+
+@pytest.mark.parametrize("in_group", [True, False])
+@pytest.mark.parametrize("mass", [0.4, 0.6])
+def test_low_number_mass_of_one_kind_of_pairs_limits_the_gap(in_group: bool, mass: float) -> None:
+    ratings = ratings_of(plain, baseline=False).assign(number_mass=0.95)
+    ratings.loc[ratings["in_group"] == in_group, "number_mass"] = mass
+    outcomes = outcome_table(ratings, low=0.0, high=100.0)
+    assert outcomes.set_index("pairs").loc["all", "mean_number_mass"] > 0.5
+    tables = {name: pd.DataFrame(columns=list(TABLES[name])) for name in READ} | {"outcomes": outcomes}
+    found = set(limits_of_gap("religion", "origin", tables, Manifest.of({"scale": {"low": 0.0, "high": 100.0}})))
+    assert ("number_mass" in found) == (mass < 0.5)

@@ -138,7 +138,7 @@ class EndSample:
         moved = self.moved[0]
         groups = [moved[[each.in_group is own for each in self.prompts]] for own in (True, False)]
         difference = 0.0
-        if min(map(len, groups)) > 1:
+        if min(map(len, groups)):
             difference = float(groups[0].mean() - groups[1].mean())
         else:
             groups = [moved[::2], moved[1::2]]

@@ -107,14 +107,17 @@ def _ask(session: Session, scale: Scale) -> EndSample | None:
 
 
 def _draw(plan: Plan, n: int) -> list[int]:
-    """Draw n prompts, half of them in-group as far as there are such; return their ``prompt_index``, ascending."""
+    """Draw n prompts: half in-group, at least a quarter out-group; return their ``prompt_index``, ascending.
+
+    Fewer if there are fewer. Prompts of a baseline, which δ does not compare, are drawn with the others.
+    """
     rng = np.random.default_rng([plan.config.seed, crc32(b"ends of numbers")])
     order = rng.permutation(len(plan.grid))[: n * _TRIED]
-    in_group = [
-        bool(cell.dimension.in_group(cell.perceiver, cell.experiencer))
-        for cell in map(plan.grid.__getitem__, order.tolist())
-    ]
-    own = order[in_group][: n // 2]
-    others = order[~np.array(in_group)][: n - len(own)]
-    more = order[in_group][len(own) : n - len(others)]
-    return sorted([*own.tolist(), *others.tolist(), *more.tolist()])
+    drawn: dict[bool | None, list[int]] = {True: [], False: [], None: []}
+    for place in order.tolist():
+        cell = plan.grid[place]
+        drawn[cell.dimension.in_group(cell.perceiver, cell.experiencer)].append(place)
+    first = [*drawn[True][: n // 2], *drawn[False][: n // 4]]
+    known = {*drawn[True], *first}
+    others = [place for place in order.tolist() if place not in known]
+    return sorted([*first, *others, *drawn[True][n // 2 :]][:n])
