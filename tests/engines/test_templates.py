@@ -242,7 +242,12 @@ def test_a_server_is_told_the_date_that_its_template_prints():
         lambda messages, date_string="24 Nov 2026", **_: f"\x02{date_string}{_said(messages)}"
     )
     assert tokenizer.render(Prompt("", "x")) == "\x0226 Jul 2024[user]x"
-    assert source.identity()["chat"] == {"template": None, "date": DATE, "begins": None}
+    chat = source.identity()["chat"]
+    assert {name: chat[name] for name in ("template", "date", "begins")} == {
+        "template": None,
+        "date": DATE,
+        "begins": None,
+    }
     assert source.facts()["chat"]["date"] == DATE
     assert source.states() == ["fp_1"]
 
@@ -270,4 +275,4 @@ def test_a_server_s_template_that_leaves_the_token_out_gets_it_once():
     )
     _, tokenizer, source = served(lambda messages, **_: "\x02" + _said(messages))
     assert [ids[:2] for ids in tokenizer.encode_prompts(PROMPTS)] == [[2, ord("[")]] * 3
-    assert source.identity().keys() == {"server", "model_files"}
+    assert source.identity()["chat"].keys() == {"rendered"}
