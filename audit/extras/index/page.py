@@ -213,16 +213,18 @@ def _summary(
     n_runs: int, with_gap: Sequence[PlacedRow], n_groups: int, without: Sequence[PlacedRow], unread: Sequence[PlacedRow]
 ) -> str:
     """Say what the folder holds, and what is not among the gaps."""
+    n_with_gap = len({row["folder"] for row in with_gap})
     parts = []
     if with_gap:
         among = f" in {n_groups} sets; compare only within a set" if n_groups > 1 else ""
-        parts.append(f"{len({row['folder'] for row in with_gap})} with {plural(len(with_gap), 'gap')}{among}")
+        parts.append(f"{'' if n_with_gap == n_runs else n_with_gap} with {plural(len(with_gap), 'gap')}{among}")
     if without:
         parts.append(f"{len(without)} without a gap to show")
     if unread:
         parts.append(f"{plural(len(unread), 'folder')} could not be read")
     told = _counted("Verdicts", "verdict", VERDICTS, with_gap) + _counted("Who gets less", "less", LESS, with_gap)
-    return f"{plural(n_runs, 'run')}: {'; '.join(parts)}.{told}"
+    runs = plural(n_runs, "run") + ("" if n_with_gap == n_runs else ": ")
+    return f"{runs}{'; '.join(parts)}.{told}"
 
 
 def _counted(head: str, column: str, words: Mapping[str, str], rows: Sequence[PlacedRow]) -> str:
@@ -311,8 +313,8 @@ def _columns(rows: Sequence[PlacedRow], of_table: Sequence[_Column] = ()) -> lis
     return [
         _Column("run", lambda row: IndexCell(_link(row), str(row["folder"]))),
         _Column("whose side?", _verdict, "words"),
-        _Column("gap δ, interval", partial(_delta, axis=axis, level=one_level), "number"),
         _Column("who gets less?", partial(_who, level=one_level), "words"),
+        _Column("gap δ, interval", partial(_delta, axis=axis, level=one_level), "number"),
         _Column("D", _disparity, "number"),
         _Column("model", _name("model")),
         *choices,
