@@ -460,14 +460,12 @@ def _draw_runs(
         if not rows[estimate].notna().any():
             continue
         by = rows["run"].map(factor).where(rows["outcome"] == "intensity", 1.0).astype(float)
-        named = (dimension_title(str(each)) if whose == "dimension" else str(each) for each in rows[whose])
+        named = rows[whose].astype(str).map(dimension_title if whose == "dimension" else str)
         drawn[name] = plot_runs(
             pd.DataFrame(
                 {
-                    "name": [
-                        f"{of}, {run}" if several or whose == "group" else run
-                        for of, run in zip(named, rows["run"], strict=True)
-                    ],
+                    "of": named if several or whose == "group" else "",
+                    "name": rows["run"],
                     "estimate": rows[estimate].astype(float) * by,
                     "low": rows["ci_low"].astype(float) * by,
                     "high": rows["ci_high"].astype(float) * by,

@@ -7,7 +7,8 @@ from drawn import comparisons, disparities, family, gaps, marked, offsets, texts
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.report.figures.forests import plot_comparisons, plot_disparity, plot_family, plot_gaps
+from audit.report.figures.forests import plot_comparisons, plot_disparity, plot_family, plot_gaps, plot_runs
+from audit.report.figures.style import narrow
 
 ONE_GAP = ("religion", "origin", 0.5, 0.1, 0.9)
 
@@ -205,3 +206,29 @@ def test_only_the_view_that_decides_is_drawn_and_of_very_many_groups_the_furthes
     assert any("The 60 of 200 groups that are furthest from 0." in text for text in texts(figure))
     with pytest.raises(NotEstimableError, match="no group"):
         plot_disparity(disparities({"A": math.nan}), confidence=0.95)
+
+
+def test_runs_stand_under_their_dimension_and_no_name_is_cut() -> None:
+    long = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf, persona-1"
+    rows = pd.DataFrame(
+        {
+            "of": ["religion", "nationality"] * 2,
+            "name": ["other run", "other run", long, long],
+            "estimate": [0.1, 0.2, 0.3, math.nan],
+            "low": [0.0, 0.1, math.nan, math.nan],
+            "high": [0.2, 0.3, math.nan, math.nan],
+            "filled": [True, False, False, False],
+            "response": math.nan,
+        }
+    )
+    whole = plot_runs(rows, axis="δ")
+    assert [name.replace("\n", " ") for name in names(whole)] == [
+        "religion", "other run", long.replace("instruct-", "instruct- "), "nationality", "other run",
+        long.replace("instruct-", "instruct- "),
+    ]  # fmt: skip
+    assert offsets(whole, "filled") == [[0.1, 1]]
+    assert offsets(whole, "hollow") == [[0.3, 2], [0.2, 4]]
+    assert texts(whole).count("not estimable") == 1, "a heading has no estimate to be missing"
+    with narrow():
+        assert texts(plot_runs(rows, axis="δ")).count(long) == 2
+    assert names(plot_runs(rows.assign(of=""), axis="δ"))[0] == "other run"

@@ -47,6 +47,7 @@ _NARROW: Final = 4.5  # in figures narrower than this, in inches, letters are sm
 _SHARES: Final = ((0.36, 2), (0.36, 4), (0.27, 4), (0.27, 6))
 """Share of the figure's width for the plot, and most lines of a name, tried in turn."""
 _FEWEST_LETTERS: Final = 10
+_LETTERS: Final = (26, 36)  # most letters in a line of a name, the first with which no name is cut
 _AT_MOST: Final = 60
 _STACKED: Final = ((0.4, 0.3, 0.3), (0.56, 0.4, 0.17))
 """Layouts with texts above marks: row height in inches, then height of name and of numbers above the mark in rows. The
@@ -154,17 +155,23 @@ def plot_comparisons(comparisons: pd.DataFrame, *, confidence: float) -> Figure:
 
 @for_phones
 def plot_runs(runs: pd.DataFrame, *, axis: str, margin: float | None = None) -> Figure:
-    """Draw one gap of several runs on one axis: columns name, estimate, low, high, filled (found) and response.
+    """Draw gaps of several runs on one axis: columns of, name, estimate, low, high, filled (found) and response.
 
-    Around 0 a band shows a tenth of how much higher that run rates a story's own emotion than a wrong one, where
-    ``response`` is known; ``axis`` names what is drawn, and ``margin`` is a band, too.
+    Rows stand under the heading ``of``, a dimension or a group; an empty one has no heading. Around 0 a band shows a
+    tenth of how much higher that run rates a story's own emotion than a wrong one, where ``response`` is known;
+    ``axis`` names what is drawn, and ``margin`` is a band, too.
     """
     if not np.isfinite(runs["estimate"].to_numpy(dtype=float)).any():
         raise NotEstimableError("no run has an estimate to draw")
     notes = ["\N{BLACK CIRCLE} found in that run   \N{WHITE CIRCLE} not found, or no verdict."]
     if runs["response"].notna().any():
         notes.append("Band: a tenth of how much higher the run rates a story's own emotion than a wrong one.")
-    return _forest(_Forest(rows=runs.assign(band=runs["response"] / 10), axis=axis, notes=tuple(notes), margin=margin))
+    parts = []
+    for of, rows in runs.assign(band=runs["response"] / 10).groupby("of", sort=False, observed=True):
+        if of:
+            parts.append(pd.DataFrame({"name": [of], "filled": False, "heading": True}))
+        parts.append(rows.assign(heading=False))
+    return _forest(_Forest(rows=pd.concat(parts, ignore_index=True), axis=axis, notes=tuple(notes), margin=margin))
 
 
 def rows_to_draw(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -251,7 +258,8 @@ class _Forest:
     """What a forest plot shows. ``rows`` has columns name, estimate, low, high and filled, from the top.
 
     Rows with a true ``apart``, if there is that column, stand beneath the others: they are not compared with them.
-    ``band``, if there is that column, is how far a band reaches from 0 on either side; NaN for none.
+    ``band``, if there is that column, is how far a band reaches from 0 on either side; NaN for none. Rows with a true
+    ``heading`` name what follows, and have no estimate.
     """
 
     rows: pd.DataFrame
@@ -305,25 +313,26 @@ class _ForestLayout:
 
 def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _ForestLayout:
     """Give texts their room and the plot the rest; if the width is given, names wrap until the plot has its share."""
-    ends = list(zip(rows["estimate"], rows["low"], rows["high"], strict=True))
+    narrow = width is not None and width < _NARROW
+    words = [
+        "" if heading else _written(*each, once=once, stacked=narrow)
+        for heading, *each in zip(_headings(rows), rows["estimate"], rows["low"], rows["high"], strict=True)
+    ]
     if width is None and is_narrow():
-        words = [_written(*each, once=once) for each in ends]
         plot = NARROW - 2 * (PAD + _TICK)
-        beside = int((plot - extent(words, size=TEXT)[0] - 0.1) / _LETTER)
-        on_two = any(len(str(name)) > beside for name in rows["name"])
+        beside = plot - extent(words, size=TEXT)[0] - 0.1
+        on_two = any(len(str(name)) > int(beside / _LETTER) for name in rows["name"])
         step, *above = _STACKED[on_two]
-        names = [drawable(name, width=int(plot / _LETTER) if on_two else beside, lines=1) for name in rows["name"]]
+        names = [_on_one_line(str(name), plot if on_two else beside) for name in rows["name"]]
         return _ForestLayout(names, words, PAD + _TICK, plot, PAD + _TICK, TEXT, above=(above[0], above[1]), step=step)
     if width is None:
         lines = 2 if len(rows) > 8 else 3
-        names, words = (
-            [drawable(name, width=26, lines=lines) for name in rows["name"]],
-            [_written(*each, once=once) for each in ends],
-        )
+        for letters in _LETTERS:
+            names = [drawable(name, width=letters, lines=lines) for name in rows["name"]]
+            if all(map(is_whole, names, rows["name"])):
+                break
         return _ForestLayout(names, words, _room(names, TEXT), _PLOT, 0.12 + extent(words, size=TEXT)[0] + PAD, TEXT)
-    narrow = width < _NARROW
     size = SMALL if narrow else TEXT
-    words = [_written(*each, once=once, stacked=narrow) for each in ends]
     right = 0.12 + extent(words, size=size)[0] + PAD
     for share, lines in _SHARES:
         for letters in range(30, _FEWEST_LETTERS - 1, -1):
@@ -333,6 +342,17 @@ def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _ForestL
             if fits and all(map(is_whole, names, rows["name"])):
                 return _ForestLayout(names, words, left, width - left - right, right, size)
     return _ForestLayout(names, words, left, width - left - right, right, size)
+
+
+def _headings(rows: pd.DataFrame) -> pd.Series:
+    """Tell which rows name what follows."""
+    return rows.get("heading", pd.Series(False, index=rows.index)).astype(bool)
+
+
+def _on_one_line(name: str, room: float) -> str:
+    """Make a name safe to draw on one line of that many inches, cut if it is longer."""
+    whole = drawable(name, width=len(name) + 1, lines=1)
+    return whole if extent([whole], size=TEXT)[0] <= room else drawable(name, width=int(room / _LETTER), lines=1)
 
 
 def _room(names: Sequence[str], size: float) -> float:
@@ -376,11 +396,15 @@ def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
         dress_rows(axes, len(rows))
         name_rows(axes, [""] * len(rows) if laid.above else laid.names)
         axes.tick_params(axis="y", labelsize=laid.size)
+        headings = _headings(rows)
+        for label in np.array(axes.get_yticklabels())[headings]:
+            label.set_fontweight("bold")
         look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": laid.size}
         over: dict[str, Any] = {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5}, "zorder": 2}
-        for row, name, text in zip(rows["row"], laid.names, laid.words, strict=True):
+        for row, name, text, heading in zip(rows["row"], laid.names, laid.words, headings, strict=True):
             if laid.above:
-                axes.text(0, row - laid.above[0], name, **look, **over)
+                place, weight = (row, "bold") if heading else (row - laid.above[0], "normal")
+                axes.text(0, place, name, fontweight=weight, **look, **over)
                 axes.text(1, row - laid.above[1], text, ha="right", **look, **over)
             else:
                 axes.text(1 + 0.12 / laid.plot, row, text, **look)
