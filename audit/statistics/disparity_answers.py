@@ -37,7 +37,7 @@ from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import FEW_NARRATIVES, are_many_missing
 from audit.statistics.scale_ends import END_SHARE, shares_at_ends
 from audit.statistics.status_counts import END_TOLERANCE
-from audit.statistics.verdict import NOT_RULED_OUT, Limits, speaks_against, void_codes
+from audit.statistics.verdict import NOT_RULED_OUT, UNANSWERED, Limits, speaks_against, void_codes
 from audit.tables.formatting import SAME
 from audit.tables.ratings import FOLLOWS
 
@@ -322,11 +322,12 @@ def with_limits(disparity: pd.DataFrame, limits: Limits) -> pd.DataFrame:
     itself.
     """
     made: dict[str, list[Any]] = {name: disparity[name].tolist() for name in _OF_ANSWERS}
-    keys = ("headline", "dimension", "variant", "outcome")
+    keys = ("headline", "dimension", "variant", "outcome", "group")
     for place, (headline, *own) in enumerate(zip(*(disparity[name] for name in keys), strict=True)):
         if not headline:
             continue
-        known = limits.of(tuple(own[:2])) | limits.of(tuple(own))
+        # Replies to all others than one's own group are of every group, alike: that limits δ of the measure alone.
+        known = (limits.of(tuple(own[:3])) - {UNANSWERED}) | limits.of(tuple(own))
         void = void_codes("disparity", known)
         told = [*filter(None, str(made["limits"][place]).split("; "))]
         if void:
