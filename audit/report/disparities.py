@@ -79,8 +79,8 @@ _REASONS_OF_MEASURES: Final = _REASONS | OF_MEASURES | {
     "unanswered_group": "the replies to this group do not match the story",
 }  # fmt: skip
 """The same of measures of texts."""
-_BLOCKING: Final = ("own_stories", "few_narratives", "many_missing", "unrated_identity", "scale_end", "beyond_scale",
-                    "missing", "bounded", "invented_as_large", "intensity_not_followed", *SHOWN_APART,
+_BLOCKING: Final = ("own_stories", "number_mass", "few_narratives", "many_missing", "unrated_identity", "scale_end",
+                    "beyond_scale", "missing", "bounded", "invented_as_large", "intensity_not_followed", *SHOWN_APART,
                     "margin_open")  # fmt: skip
 """Codes that leave a group undecided."""
 _STEPS: Final = {

@@ -65,8 +65,9 @@ class GroupAnswer:
 def group_gaps(plan: DisparityPlan, estimated: ViewEstimates) -> Iterator[DecidedGap]:
     """Yield the disparity of each group of a view as a gap: the estimate that decides, and what keeps it back."""
     back = tuple(_held_back(plan, estimated.view))
+    unsure = _of_low_mass(plan, estimated.view)
     for each in estimated.groups:
-        yield _gap_of(plan, estimated, each, back)
+        yield _gap_of(plan, estimated, each, (*back, "number_mass") if each.group in unsure else back)
 
 
 def deciding_scope(each: GroupDisparity) -> str:
@@ -297,6 +298,16 @@ def _held_back(plan: DisparityPlan, view: RatedView) -> Iterator[str]:
     dust = END_TOLERANCE * (high - low)
     if (view.y < low - dust).any() or (view.y > high + dust).any():
         yield "beyond_scale"
+
+
+def _of_low_mass(plan: DisparityPlan, view: RatedView) -> set[str]:
+    """Return the groups about which the model would mostly answer something else than a number of the scale."""
+    if not plan.outcome.rated:
+        return set()
+    mass = view.laid(view.cube.number_mass)
+    groups = np.broadcast_to(np.array(view.of_columns, dtype=object), mass.shape).ravel()
+    means = pd.Series(mass.ravel()).groupby(groups).mean()
+    return set(means.index[means < plan.settings.min_number_mass])
 
 
 def _is_certain(made: GapEstimate | NotEstimableError | None) -> TypeGuard[GapEstimate]:
