@@ -314,7 +314,8 @@ def test_a_comparison_of_an_earlier_version_which_knew_no_groups_says_nothing():
     pair = (entry, entry)
     of = {scope: _said(claim, numbers, {"unit": "points"} | scope_row, pair, "d") for scope, scope_row in (
         ("earlier", {}), ("missing", {"scope": math.nan}),
-        ("groups", {"scope": "groups", "code": "lower"}), ("pairs", {"scope": "pairs", "code": "lower"}), ("unanswered", {"scope": "groups", "code": ""}),
+        ("groups", {"scope": "groups", "code": "lower"}), ("pairs", {"scope": "pairs", "code": "lower"}),
+        ("unanswered", {"scope": "groups", "code": ""}),
     )}  # fmt: skip
     assert of["earlier"] == of["missing"] == of["unanswered"]
     assert of["earlier"][0] == "cannot_tell"
