@@ -105,7 +105,7 @@ def asked(folder: Path) -> str:
         yield from (f"{each:,}" for each in n.values())
         yield f"{outcomes['mean_number_mass'].min():.2f}"
 
-    headings = ("model", "prompt", "narratives", "pairs asked", "rated", "least mean mass on numbers")
+    headings = ("model", "prompt", "narratives", "prompts", "rated", "least mean mass on numbers")
     return markdown(headings, map(row, runs_in(folder)))
 
 
@@ -193,7 +193,7 @@ def gap(folder: Path) -> str:
         "δ, points",
         "95%",
         "invented groups",
-        "dealings with a larger gap",
+        "rank among dealings",
         "verdict",
     )
     return markdown(headings, rows())
@@ -240,6 +240,7 @@ def words(folder: Path) -> str:
                     each.n_prompts,
                     each.n_rated,
                     each.n_refused,
+                    "" if pd.isna(each.share_alike) else f"{each.share_alike:.0%}",
                     number(each.mean_difference),
                     number(each.difference),
                     between(each.difference_low, each.difference_high),
@@ -252,6 +253,7 @@ def words(folder: Path) -> str:
         "prompts",
         "read",
         "refused",
+        "one number for all",
         "words − expected",
         "change of δ",
         "95%",

@@ -47,6 +47,8 @@ class Conversations:
     sha256: str  # of all of these
     # Label → other words that are read as it in an answer. In no hash, since nothing that is asked depends on them.
     synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # narrative_id → the utterances that are shown, in order, the one with the emotion last; those with causes alone
+    utterances: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def choice(self) -> str:
@@ -145,6 +147,7 @@ def read_conversations(
     narratives: list[Narrative] = []
     identities: dict[str, str] = {}
     causes: dict[str, tuple[str, ...]] = {}
+    utterances: dict[str, tuple[str, ...]] = {}
     faults = Faults(str(path))
     n_short = 0
     for said in conversations:
@@ -184,6 +187,7 @@ def read_conversations(
                 except StimulusError as fault:
                     faults.add(target.place, str(fault).removeprefix(f"{target.place}: "))
                 causes[narrative.narrative_id] = target.causes
+                utterances[narrative.narrative_id] = tuple(each.text for each in window)
     faults.check()
     if not narratives:
         raise StimulusError(
@@ -205,6 +209,7 @@ def read_conversations(
         causes,
         hashlib.sha256(of_all.encode()).hexdigest(),
         others,
+        utterances,
     )
 
 

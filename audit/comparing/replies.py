@@ -83,7 +83,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
     def read(self, folder: Path) -> list[WrittenRun]:  # noqa: D102
         from audit.comparing.costs import cost_of
         from audit.tasks.reply.measure_values import measures_of
-        from audit.tasks.reply.story_check import story_codes
+        from audit.tasks.reply.story_check import story_codes, unanswered_groups
 
         manifest = self.manifests[folder]
         if manifest.outside.replies:
@@ -119,7 +119,13 @@ class ReplyComparison(RunsCompared[WrittenRun]):
             table=table,
             outcomes=tuple(outcomes),
             taken=_taken(manifest),
-            limits=limits_of_measures(manifest, table, codes, min_number_mass=self.used.min_number_mass),
+            limits=limits_of_measures(
+                manifest,
+                table,
+                codes,
+                tuple(unanswered_groups(stored, manifest, replies, followed)),
+                min_number_mass=self.used.min_number_mass,
+            ),
         )
         return [run]
 

@@ -76,16 +76,20 @@ _REASONS: Final = REASONS | {
 """Codes of ``limits``, in words that follow a colon."""
 _REASONS_OF_MEASURES: Final = _REASONS | OF_MEASURES | {
     "not_corrected": "no difference remains after correction for the number of groups and measures",
+    "unanswered_group": "the replies to this group do not match the story",
 }  # fmt: skip
 """The same of measures of texts."""
-_BLOCKING: Final = ("own_stories", "few_narratives", "many_missing", "unrated_identity", "scale_end", "beyond_scale",
-                    "missing", "bounded", "invented_as_large", "intensity_not_followed", *SHOWN_APART,
+_BLOCKING: Final = ("own_stories", "number_mass", "few_narratives", "many_missing", "unrated_identity", "scale_end",
+                    "beyond_scale", "missing", "bounded", "invented_as_large", "intensity_not_followed", *SHOWN_APART,
                     "margin_open")  # fmt: skip
 """Codes that leave a group undecided."""
 _STEPS: Final = {
     "unfinished": Step.of("finish"),
     "accepted": Step.of("ask_again"),
-    "manipulation": Step.of("other_model", "Change the prompt (prompt=) or how ratings are obtained (elicitation=)."),
+    **dict.fromkeys(
+        ("manipulation", "unanswered_group"),
+        Step.of("other_model", "Change the prompt (prompt=) or how ratings are obtained (elicitation=)."),
+    ),
     **dict.fromkeys(("number_mass", "nothing_rated", "constant"), Step.of("other_elicitation")),
     "few_narratives": Step.of("more_narratives"),
     "scale_end": Step.of("other_scale"),
@@ -103,7 +107,7 @@ _STEPS: Final = {
 }
 """The next step for each code; of several codes the first one here counts."""
 _STEPS_OF_MEASURES: Final = {
-    "manipulation": Step(STEPS_OF_MEASURES["other_model"]),
+    **dict.fromkeys(("manipulation", "unanswered_group"), Step(STEPS_OF_MEASURES["other_model"])),
     **dict.fromkeys(("number_mass", "nothing_rated", "constant"), Step("Use another measure.")),
     **dict.fromkeys(("many_missing", "unrated_identity", "missing"), Step("Find out why texts have no score.")),
 }

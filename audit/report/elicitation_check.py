@@ -13,7 +13,7 @@ from audit.report.results import Results
 from audit.report.section import Section, paragraph, section
 from audit.report.table_layout import said
 from audit.runs.manifest import Noise
-from audit.tables.formatting import count, fixed, plural, points, unsigned
+from audit.tables.formatting import count, fixed, plural, points, rate, unsigned
 
 _CAPTION = "δ of the same prompts, from the model's probabilities and from its written answers"
 _METHODS = {"expected": "from probabilities", "generate": "written by the model"}
@@ -36,6 +36,10 @@ _DIFFERENT = Markup(
 )
 _UNDECIDED = Markup(
     " Whether the two give different δ is undecided: written minus probabilities is {} points ({} interval {})."
+)
+_ALIKE: Final = Markup(
+    " In {} of the narratives of this sample, the model wrote the same number for all identities: what it wrote there "
+    "shows no gap and no disparity."
 )
 _NOISE = Markup(
     "Repeatability: when asked again with other {}, ratings of {} changed by {} points (root mean square; at most {}). "
@@ -81,6 +85,8 @@ def _in_words(row: PlacedRow, used: PlacedRow | None, *, level: str) -> Markup:
         correlations = [show(row, name, lambda value: fixed(value, decimals=2)) for name in ("pearson", "spearman")]
         known = math.isfinite(row.number("pearson"))
         words += _AGREE.format(n, *correlations, mean, higher) if known else _MEAN.format(n, mean, higher)
+    if row.number("share_alike") > 0:
+        words += _ALIKE.format(show(row, "share_alike", rate))
     if used is not None and 0 < used.number("n_answers") < row.number("n_rated"):
         words += _USED.format(show(used, "n_answers", count), rated)
     low, high = row.number("difference_low"), row.number("difference_high")

@@ -37,7 +37,7 @@ from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import FEW_NARRATIVES, are_many_missing
 from audit.statistics.scale_ends import END_SHARE, shares_at_ends
 from audit.statistics.status_counts import END_TOLERANCE
-from audit.statistics.verdict import NOT_RULED_OUT, Limits, speaks_against, void_codes
+from audit.statistics.verdict import NOT_RULED_OUT, UNANSWERED, Limits, speaks_against, void_codes
 from audit.tables.formatting import SAME
 from audit.tables.ratings import FOLLOWS
 
@@ -65,8 +65,9 @@ class GroupAnswer:
 def group_gaps(plan: DisparityPlan, estimated: ViewEstimates) -> Iterator[DecidedGap]:
     """Yield the disparity of each group of a view as a gap: the estimate that decides, and what keeps it back."""
     back = tuple(_held_back(plan, estimated.view))
+    unsure = _of_low_mass(plan, estimated.view)
     for each in estimated.groups:
-        yield _gap_of(plan, estimated, each, back)
+        yield _gap_of(plan, estimated, each, (*back, "number_mass") if each.group in unsure else back)
 
 
 def deciding_scope(each: GroupDisparity) -> str:
@@ -299,6 +300,16 @@ def _held_back(plan: DisparityPlan, view: RatedView) -> Iterator[str]:
         yield "beyond_scale"
 
 
+def _of_low_mass(plan: DisparityPlan, view: RatedView) -> set[str]:
+    """Return the groups about which the model would mostly answer something else than a number of the scale."""
+    if not plan.outcome.rated:
+        return set()
+    mass = view.laid(view.cube.number_mass)
+    groups = np.broadcast_to(np.array(view.of_columns, dtype=object), mass.shape).ravel()
+    means = pd.Series(mass.ravel()).groupby(groups).mean()
+    return set(means.index[means < plan.settings.min_number_mass])
+
+
 def _is_certain(made: GapEstimate | NotEstimableError | None) -> TypeGuard[GapEstimate]:
     """Whether an estimate has an interval, or is the same in all narratives."""
     return isinstance(made, GapEstimate) and (made.se > 0 or made.not_estimable.endswith(SAME))
@@ -322,11 +333,12 @@ def with_limits(disparity: pd.DataFrame, limits: Limits) -> pd.DataFrame:
     itself.
     """
     made: dict[str, list[Any]] = {name: disparity[name].tolist() for name in _OF_ANSWERS}
-    keys = ("headline", "dimension", "variant", "outcome")
+    keys = ("headline", "dimension", "variant", "outcome", "group")
     for place, (headline, *own) in enumerate(zip(*(disparity[name] for name in keys), strict=True)):
         if not headline:
             continue
-        known = limits.of(tuple(own[:2])) | limits.of(tuple(own))
+        # Replies to all others than one's own group are of every group, alike: that limits δ of the measure alone.
+        known = (limits.of(tuple(own[:3])) - {UNANSWERED}) | limits.of(tuple(own))
         void = void_codes("disparity", known)
         told = [*filter(None, str(made["limits"][place]).split("; "))]
         if void:

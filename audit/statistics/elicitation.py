@@ -142,6 +142,7 @@ def elicitation_rows(
             "method": method,
             "n_answers": int(used.sum()) if method == "expected" else n_both,
             "n_narratives": 0,
+            "share_alike": _share_alike(cube.y),
             "note": note,
         }
         row |= {f"n_{status}": n for status, n in zip(STATUSES, counts, strict=True)}
@@ -171,6 +172,13 @@ def _control(
 
 def _gap(cube: NarrativeCube, confidence: float) -> GapEstimate | NotEstimableError:
     return attempt(lambda: headline_gap(cube, confidence=confidence))
+
+
+def _share_alike(y: FloatArray) -> float:
+    """Return the share of narratives with two ratings or more whose ratings are all the same; NaN without any."""
+    ratings = y.reshape(len(y), -1)
+    several = ratings[np.count_nonzero(~np.isnan(ratings), axis=1) > 1]
+    return float(np.mean(np.nanmax(several, axis=1) == np.nanmin(several, axis=1))) if len(several) else float("nan")
 
 
 def _correlations(one: FloatArray, other: FloatArray) -> dict[str, float]:

@@ -37,7 +37,11 @@ from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.formatting import SAME
 
 Code: TypeAlias = Literal["gap", "within", "undecided", "no_verdict", "no_estimate"]
-VOID: Final = ("accepted", "nothing_rated", "constant", "unfinished", "manipulation", "number_mass", "noise_floor")
+UNANSWERED: Final = "unanswered_group"
+"""Code of replies to a group that would fit any story, where replies to others match it."""
+VOID: Final = (
+    "accepted", "nothing_rated", "constant", "unfinished", "manipulation", UNANSWERED, "number_mass", "noise_floor",
+)  # fmt: skip
 """Remarks that allow no verdict in either direction, the most telling first."""
 HELD_BACK: Final = (
     "few_narratives", "many_missing", "incomplete_narratives", "refusal_gap", "unrated_identity", "scale_end",
@@ -513,6 +517,7 @@ _NEXT: Final = (
     ("nothing_rated", "other_elicitation"),
     ("constant", "other_elicitation"),
     ("manipulation", "other_model"),
+    (UNANSWERED, "other_model"),
     ("number_mass", "other_elicitation"),
     ("noise_floor", "other_elicitation"),
     ("scale_end", "other_scale"),

@@ -121,6 +121,10 @@ ELICITATION: Final = Table(
         "difference": points("gap in words minus the expected gap, in points: mean over narratives, paired"),
         "difference_low": points("lower end of its confidence interval, in points", lengths=2),
         "difference_high": points("upper end of the same", lengths=2),
+        "share_alike": share(
+            "share of the narratives with two ratings or more by this method that have the same for all identities: "
+            "neither a gap nor a disparity can show there; missing if there is no such narrative"
+        ),
         "note": text("why there is no estimate or no interval, or what limits the sample, in words; else empty"),
     },
     former={"delta_points": "delta", "n_ratings": "n_answers"},

@@ -47,7 +47,9 @@ class Published:
 
 
 P = TypeVar("P", bound=Planned)
-MeasureRated: TypeAlias = tuple[pd.DataFrame, set[str], list[dict[str, Any]], pd.DataFrame]  # see Task.rated_by
+MeasureRated: TypeAlias = tuple[  # see Task.rated_by
+    pd.DataFrame, set[str], list[dict[str, Any]], pd.DataFrame, frozenset[tuple[str, str]]
+]
 
 
 class Task(ABC, Generic[P]):
@@ -101,7 +103,9 @@ class Task(ABC, Generic[P]):
     def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> MeasureRated:
         """Return texts as ratings whose intensity is a measure, codes of what limits it, and rows of two checks.
 
-        The rows are of ``MANIPULATION`` and of ``ASKED_AGAIN``. Only tasks whose runs have measures.
+        The rows are of ``MANIPULATION`` and of ``ASKED_AGAIN``. Last come dimension and name of groups whose texts do
+        not match the story, where others do; the name is empty if they are those that δ compares with the others. Only
+        tasks whose runs have measures.
         """
         raise NotImplementedError(self.kind)
 

@@ -20,6 +20,7 @@ from audit.tasks.pipeline import report_run
 
 pytestmark = pytest.mark.long
 
+SLIGHTLY = 5.95  # a gap whose difference from 6 has, with its seed, a p below .05 and above .05 / 10
 SMALL, LARGE = {"model__parameters": 1_000_000}, {"model__parameters": 9_000_000}
 
 
@@ -117,6 +118,29 @@ def test_an_interval_that_holds_0_cannot_tell(kept, tmp_path):
         "cannot_tell",
         "the interval of the difference holds 0",
     )
+
+
+def test_a_difference_that_its_comparison_does_not_show_is_no_evidence(kept, tmp_path):
+    """Between 5 runs there are 10 differences: one whose p is below .05 is shown alone, and not among them."""
+    folder = lay(kept, tmp_path, "six", six=SMALL)
+    with pytest.MonkeyPatch.context() as patch:
+        without_figures(patch)
+        published(folder / "large", planted_gap(SLIGHTLY, seed=7), identity__name="large", model__name="m", **LARGE)
+        for n in range(3):
+            published(folder / f"same{n}", planted_gap(6.0, seed=8 + n), identity__name=f"same{n}", model__name="m")
+    beside(folder, "six", "large")
+    [row], _ = claims_of(folder, "size")
+    assert row["says"] == "for"
+    shutil.rmtree(folder / "comparison")
+    beside(folder, "six", "large", "same0", "same1", "same2")
+    [among], page = claims_of(folder, "size")
+    assert (among["ci_low"], among["ci_high"]) == (row["ci_low"], row["ci_high"])
+    assert not among["ci_low"] <= 0 <= among["ci_high"]
+    assert (among["says"], among["why"]) == (
+        "cannot_tell",
+        "in comparison, the difference is not shown after correction",
+    )
+    assert "These runs cannot tell" in page
 
 
 def test_a_coarse_scale_is_compared_in_percent_of_the_scale(kept, tmp_path):
@@ -290,9 +314,10 @@ def test_a_comparison_of_an_earlier_version_which_knew_no_groups_says_nothing():
     pair = (entry, entry)
     of = {scope: _said(claim, numbers, {"unit": "points"} | scope_row, pair, "d") for scope, scope_row in (
         ("earlier", {}), ("missing", {"scope": math.nan}),
-        ("groups", {"scope": "groups"}), ("pairs", {"scope": "pairs"}),
+        ("groups", {"scope": "groups", "code": "lower"}), ("pairs", {"scope": "pairs", "code": "lower"}),
+        ("unanswered", {"scope": "groups", "code": ""}),
     )}  # fmt: skip
-    assert of["earlier"] == of["missing"]
+    assert of["earlier"] == of["missing"] == of["unanswered"]
     assert of["earlier"][0] == "cannot_tell"
     assert of["groups"] == of["pairs"]
     assert of["groups"][0] in ("for", "against")

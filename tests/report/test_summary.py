@@ -105,7 +105,7 @@ def test_beside_a_group_that_gets_less_it_is_not_said_that_nothing_was_found() -
 def test_an_echo_denies_that_groups_are_told_apart_and_a_controlled_gap_does_not() -> None:
     """In other words the groups are told apart; in the very same ones no more than invented groups are."""
     echo, _ = first_screen(echoing(group=-1.5, words=3.0, invented=1.5))
-    of_words = "in identical words, not distinguishable from invented groups"
+    of_words = "in identical words, not shown to exceed invented groups"
     assert of_words in summary_of(echo)
     assert NO_GROUPS in summary_of(echo)
     between, _ = first_screen(echoing(group=-1.5, words=3.0, invented=3.0))

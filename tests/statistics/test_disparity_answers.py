@@ -430,6 +430,29 @@ def test_as_many_narratives_as_are_needed_show_that_no_group_differs():
     assert sum(shown) >= 4  # 80% are planned
 
 
+@pytest.mark.parametrize("planted", [0.0, -12.0])
+def test_a_group_about_which_the_model_hardly_answers_with_a_number_is_neither_accused_nor_acquitted(planted):
+    """Ratings are of the answers that are numbers: of 1 in 5, they may be no others' equals."""
+    y = drawn(30, "ABCD", planted={"A": planted}, noise=0.3, seed=46)
+    ratings = build_ratings(y, ABCD, number_mass=0.95)
+    code = "within" if planted == 0 else "lower"
+    sure = headlines(disparities(ratings, repetition=ONE_TERM, settings=at(30.0)))
+    assert sure.loc["A", "code"] == code
+    ratings.loc[ratings["experiencer_group"] == "A", "number_mass"] = 0.2
+    unsure = headlines(disparities(ratings, repetition=ONE_TERM, settings=at(30.0)))
+    assert (unsure.loc["A", "code"], limits_in(unsure.loc["A"])[0]) == ("undecided", "number_mass")
+    assert unsure.loc[list("BCD"), "code"].to_dict() == sure.loc[list("BCD"), "code"].to_dict()
+    held = {gap.member: gap.held_back for gap in gaps_of(ratings)}  # as the gate reads them
+    assert held == {"A": ("number_mass",), "B": (), "C": (), "D": ()}
+    assert (
+        "mostly write something other than a number"
+        in who_gets_less(rows_of(unsure.reset_index(), "disparity"), confidence=0.95).words
+    )
+    # A low mean that one perceiver alone has is no limit of the group.
+    ratings.loc[ratings["perceiver_group"] != "B", "number_mass"] = 0.95
+    assert headlines(disparities(ratings, repetition=ONE_TERM, settings=at(30.0))).loc["A", "code"] == code
+
+
 def test_missing_ratings_must_leave_it_beyond_the_margin_too():
     # A is 20 lower; of its own ratings 3%, which could be 100, would leave it 16 lower.
     y = drawn(60, "ABCD", planted={"A": -20.0}, seed=61)

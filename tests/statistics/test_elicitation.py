@@ -144,11 +144,27 @@ def test_a_model_that_writes_no_number_is_a_finding_and_no_error():
 
 
 def test_a_text_that_is_always_the_same_has_no_correlation():
-    _, words, _ = compared(in_group, lambda row: 70.0)
+    expected, words, _ = compared(in_group, lambda row: 70.0)
     assert math.isnan(words["pearson"])
     assert math.isnan(words["spearman"])
     assert words["delta"] == 0
     assert words["difference"] == pytest.approx(-6.5)
+    assert (expected["share_alike"], words["share_alike"]) == (0, 1)
+
+
+def test_narratives_whose_written_ratings_are_all_the_same_are_counted():
+    # Of 6 narratives, 1 has no rating in words and 1 a single one: of the other 4, three have one number for all.
+    def status(row):
+        single = row.narrative_id == "n1" and row.perceiver_group == row.experiencer_group == "Hindu"
+        return "refused" if row.narrative_id == "n0" or (row.narrative_id == "n1" and not single) else "rated"
+
+    def text(row):
+        return 85.0 if row.narrative_id != "n5" or row.in_group else 80.0
+
+    _, words, _ = compared(in_group, text, status=status)
+    assert words["share_alike"] == 0.75
+    _, none, _ = compared(in_group, text, status=lambda row: "refused")
+    assert math.isnan(none["share_alike"])
 
 
 # --- Asking again -----------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ _REASONS: Final = REASONS | {
     "least 5 groups",
     "gap_in_same_words": "within the margin for pairs that share no word, but in identical words these groups have "
     "a gap beyond it, measured over that of invented groups",
-    "controls_disagree": "beyond the margin, but in identical words these groups do not differ from invented ones",
+    "controls_disagree": "beyond the margin, but in identical words not shown to exceed the gap of invented groups",
 }
 """Why a gap is undecided, and what to do about it if that is known."""
 _NOT_OF_GROUP: Final = (
@@ -183,9 +183,20 @@ class _Measured:
     measure: str = ""
     no_refusals: str = ""
     followed: tuple[Mapping[str, Any], ...] = ()
+    unanswered: frozenset[tuple[str, str]] = frozenset()  # dimension and group; see audit.tasks.base.Task.rated_by
     without_groups: tuple[str, ...] = ()  # dimensions in which groups have no δ of their own
     without_delta: tuple[str, ...] = ()  # dimensions in which the model was given no group's identity
     without_disparity: tuple[str, ...] = ()  # dimensions in which no two groups can be compared
+
+    def limiting(self, gap: DecidedGap) -> frozenset[str]:
+        """Return the codes that limit a gap, of this run or of one that is compared with it."""
+        from audit.statistics.verdict import UNANSWERED
+
+        codes = self.codes.get((gap.dimension, gap.variant), frozenset())
+        # How often replies are refused does not depend on what the others say.
+        about = () if gap.is_of_refusals else (gap.member,) if gap.kind == "disparity" else (gap.member, "")
+        unanswered = any((gap.dimension, name) in self.unanswered for name in about)
+        return codes | {UNANSWERED} if unanswered else codes
 
     def of(self, dimensions: Sequence[str]) -> _Measured:
         """Keep these dimensions; all if none is named."""
@@ -331,8 +342,9 @@ def _measure(
     folder = RunFolder(path)
     unfinished = manifest.status == "running"
     limits: set[str] = set()
+    unanswered: frozenset[tuple[str, str]] = frozenset()
     if measure:
-        ratings, limits, followed, again = task_of(manifest).rated_by(folder, manifest, measure)
+        ratings, limits, followed, again, unanswered = task_of(manifest).rated_by(folder, manifest, measure)
     else:
         ratings = folder.ratings_of(manifest, unfinished=unfinished)
         answers, again = folder.table(MANIPULATED).frame(), folder.table(ASKED_AGAIN).frame()
@@ -422,6 +434,7 @@ def _measure(
         measure=measure,
         no_refusals=unseen,
         followed=tuple(followed),
+        unanswered=unanswered,
         without_groups=tuple(dict.fromkeys(without_groups)),
         without_delta=tuple(dict.fromkeys(without_delta)),
         without_disparity=tuple(dict.fromkeys(without_disparity)),
@@ -540,11 +553,10 @@ def _rated_otherwise(run: Manifest, other: Manifest) -> str:
 def _judged(held: Held, run: _Measured, other: _Measured | None) -> Judged:
     from audit.statistics.verdict import judge_gap
 
-    place = held.gap.dimension, held.gap.variant
-    found = judge_gap(held, run.codes.get(place, frozenset()))
+    found = judge_gap(held, run.limiting(held.gap))
     both = [("", found.reasons)]
     if other is not None:
-        codes = other.codes.get(place, frozenset())
+        codes = other.limiting(held.gap)
         theirs = held.baseline.held_back if held.baseline is not None else ()
         beside = judge_gap(replace(held, gap=replace(held.gap, held_back=theirs)), codes)
         # What speaks against the run's gap is not a limit of the baseline.

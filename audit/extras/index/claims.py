@@ -16,12 +16,11 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, Final
 
-from audit.comparing.tables import RUNS
+from audit.comparing.tables import COMPARED_DELTAS, RUNS
 from audit.errors import AuditError
 from audit.runs.csv_tables import read_table
 from audit.runs.manifest import ComparisonManifest
 from audit.runs.store import RunFolder
-from audit.tables.gap import COMPARISONS
 
 FOR, AGAINST, CANNOT_TELL = "for", "against", "cannot_tell"
 _OF_MODEL: Final = ("model", "path", "revision", "dtype", "quantization", "files")
@@ -124,7 +123,7 @@ def read_comparison(path: Path, name: str, entries: Sequence[Entry]) -> tuple[Co
             return None, "its manifest cannot be read"
         runs, compared = (
             read_table(path / "tables" / f"{each.name}.csv", each).reindex(columns=list(each))
-            for each in (RUNS, COMPARISONS)
+            for each in (RUNS, COMPARED_DELTAS)
         )
     except FileNotFoundError:
         return None, ""  # runs of replies, which no claim is about
@@ -199,7 +198,7 @@ def _row(
             "delta_change": -numbers["delta_change"],
             "ci_low": -numbers["ci_high"], "ci_high": -numbers["ci_low"],
         }  # fmt: skip
-    said, why = _said(claim, numbers, row, (first, second), dimension)
+    said, why = _said(claim, numbers, {**row, "comparison": found}, (first, second), dimension)
     return {**known, **numbers, "says": said, "why": why}
 
 
@@ -237,7 +236,7 @@ def _said(
     low, high = numbers["ci_low"], numbers["ci_high"]
     if not (math.isfinite(low) and math.isfinite(high)):
         return CANNOT_TELL, str(row.get("note") or "the difference has no interval")
-    if row.get("scope") not in ("groups", "pairs"):
+    if row.get("scope") not in ("groups", "pairs") or row.get("code") in ("", None):
         return CANNOT_TELL, "an earlier version compared the two, over narratives alone: compare them anew"
     if not numbers["delta_first"] * numbers["delta_second"] > 0:
         return (
@@ -252,6 +251,9 @@ def _said(
             )
     if low <= 0.0 <= high:
         return CANNOT_TELL, "the interval of the difference holds 0"
+    if row["code"] not in ("lower", "higher"):  # what the comparison does not show is no evidence here
+        left = "not shown after correction" if row["code"] == "not_shown" else "left undecided"
+        return CANNOT_TELL, f"in {row['comparison']}, the difference is {left}"
     if not _one_way(pair, dimension):
         return CANNOT_TELL, "which way the two gaps go is not certain enough to say which of them is the smaller"
     grows = (low > 0) == (numbers["delta_second"] > 0)

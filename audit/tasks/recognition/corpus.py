@@ -15,6 +15,7 @@ from audit.asking.plan import Plan
 from audit.errors import StoreError
 from audit.runs.store import RunFolder
 from audit.tables.replies import SCORED
+from audit.tasks.recognition.scorer import span_guesses
 from stimuli.conversations import Conversations
 from stimuli.files import read_file
 from stimuli.json_text import parse_json
@@ -30,6 +31,8 @@ class Corpus:
     synonyms: dict[str, tuple[str, ...]]  # other words that are read as a label
     identities: dict[str, str]  # the speaker's own identity by narrative_id; absent if the corpus has none
     marked: dict[str, bool]  # whether people marked a cause, by narrative_id; absent if the corpus has no causes
+    # F1 with the marked words of what could be copied without reading, by guess and narrative_id; empty without any
+    guesses: dict[str, dict[str, float]]
 
 
 def keep_corpus(corpus: Conversations, plan: Plan, folder: RunFolder) -> None:
@@ -40,8 +43,10 @@ def keep_corpus(corpus: Conversations, plan: Plan, folder: RunFolder) -> None:
         synonyms=dict(corpus.synonyms),
         identities={name: corpus.identities[name] for name in asked if corpus.identities[name]},
         marked={name: bool(corpus.causes[name]) for name in asked if name in corpus.causes},
+        guesses=span_guesses(corpus, asked),
     )
-    folder.write_file(FILE, f"{json.dumps(asdict(kept), indent=1, ensure_ascii=True)}\n".encode())
+    fields = {name: value for name, value in asdict(kept).items() if name != "guesses" or value}
+    folder.write_file(FILE, f"{json.dumps(fields, indent=1, ensure_ascii=True)}\n".encode())
 
 
 def read_corpus(folder: RunFolder) -> Corpus | None:
@@ -56,6 +61,7 @@ def read_corpus(folder: RunFolder) -> Corpus | None:
             synonyms={label: tuple(words) for label, words in kept["synonyms"].items()},
             identities=dict(kept["identities"]),
             marked=dict(kept["marked"]),
+            guesses={name: dict(of_each) for name, of_each in kept.get("guesses", {}).items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(

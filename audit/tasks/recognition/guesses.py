@@ -34,6 +34,40 @@ def one_label_remarks(tables: Mapping[str, pd.DataFrame]) -> Iterator[Remark]:
             )  # fmt: skip
 
 
+def span_remarks(
+    answers: pd.DataFrame, guesses: Mapping[str, Mapping[str, float]], *, confidence: float
+) -> Iterator[Remark]:
+    """Yield where answers are not shown to share more words with the marked cause than the best guess does.
+
+    ``answers`` as for :func:`~audit.tasks.recognition.statistics.cause_table`; ``guesses`` are those of
+    :func:`~audit.tasks.recognition.scorer.span_guesses`. The best guess is chosen with the marked words at hand, so it
+    is a little harder to beat than any that could be made without them.
+    """
+    for (dimension, variant), own in answers.groupby(["dimension", "variant"], observed=True, sort=False):
+        f1 = own["f1"].groupby(own["narrative_id"].astype(str), sort=False).mean().dropna()
+        of_guesses = pd.DataFrame(guesses).reindex(f1.index).dropna()
+        if of_guesses.empty:
+            continue
+        best = str(of_guesses.mean().idxmax())
+        f1 = f1[of_guesses.index]
+        difference = (f1 - of_guesses[best]).to_numpy(dtype=np.float64)
+        units = [conversation_of(name) for name in f1.index]
+        [found] = adjusted_contrasts(
+            difference[:, None, None], np.ones((1, 1, 1)), np.empty((len(units), 0)), units, confidence=confidence
+        )
+        made = found.estimate
+        if made is not None and made.ci_low > 0:
+            continue
+        spread = f"{difference.mean():+.2f}".replace("-", "−")
+        if made is not None and made.ci_low == made.ci_low:
+            spread += f", {interval(made.ci_low, made.ci_high)}"
+        yield Remark(
+            str(dimension), str(variant), _CODE,
+            "Answers are not shown to share more words with the marked cause than a guess does: F1 is "
+            f"{f1.mean():.2f}, and of {best} in every case it is {of_guesses[best].mean():.2f} (difference: {spread}).",
+        )  # fmt: skip
+
+
 def yes_remarks(answers: pd.DataFrame, *, confidence: float) -> Iterator[Remark]:
     """Yield where yes is not shown to be said more often of causes than of other utterances.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from audit.tasks.measures.base import Measure, Reply
 from audit.tasks.measures.emotion import label_of
 from audit.tasks.measures.spans import exact_match, span_words, word_f1
 from audit.tasks.measures.wordlists import load_forms
+from stimuli.conversations import Conversations
 from stimuli.sentences import sentences, words
 
 _LABELLED: Final = "The corpus' label is one reading; people who label conversations often disagree."
@@ -208,6 +209,27 @@ class CauseSpans:
         if says_none(answer) and found not in wanted:
             found = []
         return max(exact_match(found, each) for each in wanted), max(word_f1(found, each) for each in wanted)
+
+
+def span_guesses(corpus: Conversations, narrative_ids: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return F1 with the marked words of what could be copied without reading, by guess and narrative.
+
+    Narratives without known utterances have none.
+    """
+    guesses: dict[str, Callable[[tuple[str, ...]], str]] = {
+        "the last line": lambda said: said[-1],
+        "the line before the last": lambda said: said[-2] if len(said) > 1 else said[-1],
+        "the longest line": lambda said: max(said, key=len),
+        "all lines": " ".join,
+        "that there is no cause": lambda said: "none",
+    }
+    asked = [name for name in narrative_ids if name in corpus.utterances]
+    scorer = CauseSpans(corpus.causes)
+    found = {}
+    for name, guess in guesses.items():
+        scores = scorer.score([Reply(guess(corpus.utterances[each]), narrative_id=each) for each in asked])
+        found[name] = dict(zip(asked, scores[:, 1].tolist(), strict=True))
+    return found if asked else {}
 
 
 class CauseEntailment:

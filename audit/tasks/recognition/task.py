@@ -171,6 +171,7 @@ class Cause(Recognition):
         self, replies: pd.DataFrame, values: pd.DataFrame, corpus: Corpus, *, seed: int, confidence: float
     ) -> tuple[Mapping[str, pd.DataFrame], Sequence[Remark]]:
         """Return exact match and F1, if causes are scored."""
+        from audit.tasks.recognition.guesses import span_remarks
         from audit.tasks.recognition.statistics import cause_table
 
         measures = [measure.name for measure in CAUSES]
@@ -180,7 +181,8 @@ class Cause(Recognition):
         exact, f1 = (own["prompt_index"].map(values[name]) for name in measures)
         marked = [corpus.marked.get(str(name), False) for name in own["narrative_id"]]
         answers = own.assign(exact=exact, f1=f1, marked=marked)
-        return {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}, ()
+        tables = {"recognition_causes": cause_table(answers, seed=seed, confidence=confidence)}
+        return tables, tuple(span_remarks(answers, corpus.guesses, confidence=confidence))
 
 
 class Entailment(Recognition):

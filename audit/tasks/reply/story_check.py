@@ -23,6 +23,7 @@ from audit.statistics.conversations import told_apart_by
 from audit.statistics.manipulation import codes_of, manipulation_rows
 from audit.statistics.ratings import BASELINES, without_dimensions
 from audit.statistics.remarks import Remark
+from audit.statistics.verdict import UNANSWERED
 from audit.tables.formatting import brief, interval, plural, unsigned
 from audit.tables.ratings import DOES_NOT_FOLLOW, Status
 from audit.tables.replies import SCORED, TRANSCRIPTS
@@ -92,14 +93,24 @@ def _rows(
     ]
 
 
-def unanswered_remarks(
+@dataclass(frozen=True)
+class Unanswered:
+    """Replies to some experiencers that do not match the story, in a run whose replies match it on average."""
+
+    dimension: str
+    group: str  # empty of one's own group, or of the other groups: then δ compares replies with canned ones
+    whom: str  # in words
+    row: Mapping[str, Any]  # of ``MANIPULATION``
+
+
+def unanswered_groups(
     folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[Remark]:
+) -> Iterator[Unanswered]:
     """Yield the groups whose replies do not match the story, where replies do on average.
 
     Intervals are corrected (Bonferroni) for their number.
     """
-    if "manipulation" in codes_of(rows) or not (told := _told(folder, manifest, replies)):
+    if not rows or "manipulation" in codes_of(rows) or not (told := _told(folder, manifest, replies)):
         return
     of_groups = without_dimensions(replies, manifest.placebo)
     known = of_groups.loc[~of_groups["experiencer_group"].isin(BASELINES)]
@@ -109,15 +120,21 @@ def unanswered_remarks(
     for (dimension, name), own in parts:
         for row in _rows(_stories(folder, manifest, own, told), own, manifest, confidence):
             if row["answer"] == DOES_NOT_FOLLOW:
-                whom = {True: "one's own group", False: "other groups"}.get(name, brief(str(name)))
-                yield Remark(
-                    str(dimension),
-                    manifest.prompt.variant,
-                    "unanswered_group",
-                    f"Replies to {whom} do not match the story: {unsigned(row['mean_higher'])}% of their own words are "
-                    f"in the story that they answer, and {unsigned(row['mean_lower'])}% in another one. What is "
-                    "measured of them says little about what happened to that person.",
-                )
+                whom = {True: "one's own group", False: "other groups"}.get(name, "")
+                yield Unanswered(str(dimension), "" if whom else str(name), whom or brief(str(name)), row)
+
+
+def unanswered_remarks(found: Sequence[Unanswered], manifest: Manifest) -> Iterator[Remark]:
+    """Name the groups whose replies do not match the story."""
+    for each in found:
+        yield Remark(
+            each.dimension,
+            manifest.prompt.variant,
+            UNANSWERED,
+            f"Replies to {each.whom} do not match the story: {unsigned(each.row['mean_higher'])}% of their own words "
+            f"are in the story that they answer, and {unsigned(each.row['mean_lower'])}% in another one. What is "
+            "measured of them says little about what happened to that person.",
+        )
 
 
 def story_codes(rows: Sequence[Mapping[str, Any]], manifest: Manifest) -> tuple[str, ...]:

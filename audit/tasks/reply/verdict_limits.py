@@ -18,6 +18,7 @@ from audit.tasks.publishing import on_run
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Limits
+    from audit.tasks.reply.story_check import Unanswered
 
 
 def unscored_remarks(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
@@ -34,13 +35,19 @@ def unscored_remarks(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:
 
 
 def limits_of_measures(
-    manifest: Manifest, measures: pd.DataFrame, codes: Collection[str], *, min_number_mass: float
+    manifest: Manifest,
+    measures: pd.DataFrame,
+    codes: Collection[str],
+    unanswered: Collection[Unanswered] = (),
+    *,
+    min_number_mass: float,
 ) -> Limits:
     """Return what limits verdicts besides the numbers: ``codes`` on the whole run, and a judge of low number mass.
 
-    That replies do not match the story limits what is measured of them, but not whether there is one.
+    That replies do not match the story limits what is measured of them, but not whether there is one. If those to one
+    group do not, D of this group is of canned words; if those to one's own group or to all others do not, so is δ.
     """
-    from audit.statistics.verdict import Limits
+    from audit.statistics.verdict import UNANSWERED, Limits
     from audit.tasks.limits import limits_of_folder
 
     unsure = set(unsure_measures(manifest, measures, min_number_mass=min_number_mass)["measure"])
@@ -52,6 +59,11 @@ def limits_of_measures(
         for dimension in (*manifest.dimensions, OVERALL)
         for measure in measures["measure"]
     }
+    for each in () if manifest.outside.replies else unanswered:  # finished chats are what people got, whatever it fits
+        for measure in (name for name in measures["measure"] if name not in OUTCOMES):
+            place = (each.dimension, manifest.prompt.variant, measure)
+            for limited in [(*place, each.group)] if each.group else [place, (OVERALL, *place[1:])]:
+                on_place[limited] = on_place.get(limited, frozenset()) | {UNANSWERED}
     return Limits(frozenset({*codes, *limits_of_folder(manifest)} - of_texts), on_place)
 
 

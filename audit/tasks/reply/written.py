@@ -188,6 +188,7 @@ class WrittenTexts(Task[Plan]):
         """See :meth:`audit.tasks.base.Task.rated_by`."""
         from audit.statistics.outcome import Outcome
         from audit.tasks.reply.gaps import ratings_of
+        from audit.tasks.reply.story_check import unanswered_groups
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
         scores = read_scores(folder)
@@ -199,7 +200,9 @@ class WrittenTexts(Task[Plan]):
         codes = {remark.code for remark in unscored_remarks(manifest, folder)}
         again = folder.table(ASKED_AGAIN).frame()
         again = again.assign(intensity=again["prompt_index"].map(repeated))
-        return ratings_of(replies, Outcome(measure, unit="points", values=own)), codes, followed, again
+        ratings = ratings_of(replies, Outcome(measure, unit="points", values=own))
+        unanswered = unanswered_groups(folder, manifest, replies, followed)
+        return ratings, codes, followed, again, frozenset((each.dimension, each.group) for each in unanswered)
 
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw the gaps of measures."""
@@ -223,7 +226,12 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.judge.own_gap import experiencer_effects
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
-        from audit.tasks.reply.story_check import story_codes, story_remarks, unanswered_remarks
+        from audit.tasks.reply.story_check import (
+            story_codes,
+            story_remarks,
+            unanswered_groups,
+            unanswered_remarks,
+        )
         from audit.tasks.reply.turns import turn_table
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
@@ -246,6 +254,7 @@ class WrittenTexts(Task[Plan]):
             measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
         unscored = (*unfinished(manifest, replies), *unscored_remarks(manifest, folder))
         followed = self.followed(folder, manifest, replies)
+        unanswered = tuple(unanswered_groups(folder, manifest, replies, followed))
         tables = {"measures": measures, "manipulation": pd.DataFrame(followed, columns=list(MANIPULATION))}
         tables |= measure_tables(
             replies,
@@ -260,6 +269,7 @@ class WrittenTexts(Task[Plan]):
                 manifest,
                 measures,
                 {*story_codes(followed, manifest), *(remark.code for remark in unscored)},
+                unanswered,
                 min_number_mass=settings.min_number_mass,
             ),
         )
@@ -287,7 +297,7 @@ class WrittenTexts(Task[Plan]):
         remarks = (
             *unscored,
             *story_remarks(followed, manifest),
-            *(unanswered_remarks(folder, manifest, replies, followed) if followed else ()),
+            *unanswered_remarks(unanswered, manifest),
             *(() if observed is None else observed.remarks()),
             *_on_judge(manifest, measures, min_number_mass=settings.min_number_mass),
             *own_remarks,
