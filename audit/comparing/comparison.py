@@ -13,7 +13,7 @@ from audit.comparing.ratings import RatingComparison
 from audit.comparing.replies import ReplyComparison
 from audit.comparing.series import RunPositions, positions_of
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.configuration.schema import fingerprint, load_statistics
+from audit.configuration.schema import load_statistics
 from audit.errors import ConfigError
 from audit.runs.differences import identity_of
 from audit.runs.manifest import ComparisonManifest, Manifest
@@ -22,6 +22,7 @@ from audit.runs.store import ComparisonFolder
 from audit.tables.base import Table
 from audit.tables.formatting import encodable
 from audit.tasks.registry import task_of
+from stimuli.hashes import fingerprint
 
 if TYPE_CHECKING:
     from audit.report.summary import Summary

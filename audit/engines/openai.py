@@ -11,13 +11,13 @@ from typing import Any
 
 from audit.configuration.engine import EngineConfig, ServerConfig
 from audit.configuration.model import DATE, ModelConfig
-from audit.configuration.schema import fingerprint
 from audit.engines.base import OpenModel
 from audit.engines.chat_completions import ChatEngine
 from audit.engines.served_tokens import RemoteTokenizer, token_engine
 from audit.engines.server import Json, Key, Server
 from audit.errors import ModelError
 from stimuli.errors import suggest
+from stimuli.hashes import fingerprint
 
 
 @dataclass

@@ -19,7 +19,6 @@ from audit.comparing.preference.pairs import (
     read_sides,
     sample_pairs,
 )
-from audit.configuration.schema import fingerprint
 from audit.errors import ConfigError, StoreError
 from audit.people.measure_agreement import people_tables
 from audit.people.ratings import KEY_FILE, QUESTIONS_COPY, read_human_ratings, read_key
@@ -32,6 +31,7 @@ from audit.tables.base import by_name, dictionary
 from audit.tables.formatting import printable
 from audit.tables.people_of_replies import AGREEMENT
 from audit.tables.preference import CHOICES, PEOPLE_PREFERENCE
+from stimuli.hashes import fingerprint
 
 FORM = "raters/form.html"
 

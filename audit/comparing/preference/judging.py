@@ -16,7 +16,6 @@ from audit.asking.elicitation.plain_text import answer_of, split_words
 from audit.asking.progress import Progress
 from audit.configuration.engine import EngineConfig
 from audit.configuration.model import ModelConfig
-from audit.configuration.schema import fingerprint
 from audit.engines.base import OpenModel
 from audit.errors import ConfigError, StoreError
 from audit.runs.differences import accepted_in, choices_of, identity_of, label_runs
@@ -33,6 +32,7 @@ from audit.tasks.measures.base import Reply
 from audit.tasks.registry import task_of
 from audit.tasks.reply.judge.pairwise import MAX_TOKENS, judge_pairs
 from audit.tasks.reply.judge.rubric import judge_facts
+from stimuli.hashes import fingerprint
 from stimuli.rubrics import Rubric, load_rubric
 
 MAX_MODEL_LEN: Final = 2048

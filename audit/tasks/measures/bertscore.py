@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.configuration.measures import MeasuresConfig
-from audit.configuration.schema import fingerprint
 from audit.engines.bertscore import BertScorer
 from audit.tasks.measures.base import Measure, Reply, Wanted
 from stimuli.errors import StimulusError
+from stimuli.hashes import fingerprint
 from stimuli.narratives import Narrative
 from stimuli.tables import read_cells
 
