@@ -88,10 +88,6 @@ the measure, for which group the measure is off, and every gap corrected by peop
 """
 
 
-def _help() -> str:
-    return _USAGE.help(_HELP) + _VALIDATE.help(_VALIDATE_HELP)
-
-
 def _judge(words: Sequence[str]) -> int:
     if words[:1] == ["validate"]:
         return _validate(words[1:])
@@ -195,7 +191,7 @@ def _show_validation(found: Validation) -> None:
 COMMAND: Final = Command(
     "judge",
     "have a model compare two runs' replies, pair by pair; or compare a judge's scores of one run with people's",
-    _help,
+    lambda: _USAGE.help(_HELP) + _VALIDATE.help(_VALIDATE_HELP),
     _judge,
     usages=(_USAGE, _VALIDATE),
 )

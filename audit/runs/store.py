@@ -374,7 +374,7 @@ class RunFolder(_Folder):
             if name == PROMPTS:  # gzip's bytes differ between versions for the same text
                 with contextlib.suppress(OSError, EOFError, zlib.error, ValueError):  # damaged: hash its bytes
                     content = unpacked(path)
-            files[name] = _sha256(content)
+            files[name] = hashlib.sha256(content).hexdigest()
         return digest_of(manifest, tables=tables, files=files)
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
@@ -519,10 +519,6 @@ class PartBegun:
                 # The leading newline ends the line of a process that was killed.
                 line = {"name": name, "answer": answer, "sha256": _told(name, answer)}
                 stream.write(f"\n{json.dumps(line)}\n")
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _told(name: str, answer: Mapping[str, Any]) -> str:

@@ -246,15 +246,10 @@ def _correction(study: Study) -> str:
 
 def _meaning(study: Study) -> str:
     """Define D: what is compared, in the view that decides, and in which unit."""
-    views = _views(study)
+    views = listed(list(dict.fromkeys(_AS_RATED[each.view] for each in study.compared)), last="or")
     if study.is_rated:
         return f"{MEANING}; {views}, on average over narratives, in points of the scale"
     return f"{OF_MEASURES}; {views}, on average over narratives, in the measure's unit"
-
-
-def _views(study: Study) -> str:
-    """Say by whom groups are rated: the views that decide."""
-    return listed(list(dict.fromkeys(_AS_RATED[each.view] for each in study.compared)), last="or")
 
 
 def _where(study: Study, each: ComparedGroups) -> Line:
