@@ -354,11 +354,7 @@ class AskedElsewhere:
     by: str  # the stack, as the user gave it
     answers: FileAnswers
     prompts_sha256: str  # of the file of prompts
-
-    @property
-    def revision(self) -> str | None:
-        """None: unknown. See :class:`audit.engines.base.ModelSource`."""
-        return None
+    revision = None  # unknown
 
     def facts(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""

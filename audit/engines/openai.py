@@ -30,11 +30,7 @@ class ServedModel:
     fingerprints: list[str]  # the distinct states that the server reported, oldest first
     refused: list[str] = field(default_factory=list)  # settings that it does not take
     tokenizer: RemoteTokenizer | None = None  # None unless the server shows how its chat template renders messages
-
-    @property
-    def revision(self) -> str | None:
-        """None: a server does not identify its weights. See :class:`audit.engines.base.ModelSource`."""
-        return None
+    revision = None  # a server does not identify its weights
 
     def facts(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""

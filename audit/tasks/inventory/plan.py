@@ -111,16 +111,8 @@ class InventoryPlan:
     method: Literal["expected", "generate"]
     max_tokens: int | None  # of a written answer; None if nothing is written
     strategy: Strategy  # always the empty one; the manifest has a place for it
-
-    @property
-    def before(self) -> tuple[str, ...]:
-        """Nothing is asked before the items."""
-        return ()
-
-    @property
-    def n_again(self) -> int:
-        """Items are asked once."""
-        return 0
+    before = ()  # nothing is asked before the items
+    n_again = 0  # items are asked once
 
     @property
     def room(self) -> int:

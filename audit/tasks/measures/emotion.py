@@ -107,13 +107,10 @@ class EmotionScorer:
     The last two are NaN if the narrative's emotion is not in the vocabulary.
     """
 
+    measures = EMOTION
+
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
         self._vocabulary = vocabulary_of() if vocabulary is None else vocabulary
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """:data:`EMOTION`."""
-        return EMOTION
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -116,6 +116,8 @@ class LexiconScorer:
        29(3), 436–465.
     """
 
+    measures = LEXICON
+
     def __init__(
         self,
         lexicon: EmotionLexicon,
@@ -127,11 +129,6 @@ class LexiconScorer:
         self._lexicon, self._narrative = lexicon, narrative
         self._mask = IdentityMask(terms)
         self._emotions = emotion_words() if emotions is None else emotions
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """:data:`LEXICON`."""
-        return LEXICON
 
     @property
     def facts(self) -> dict[str, Any]:
