@@ -6,8 +6,6 @@ name does not say who they are; names inside an utterance stay.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from stimuli.errors import Faults, StimulusError, suggest
+from stimuli.hashes import fingerprint
 from stimuli.narratives import EmotionWords, Narrative, Narratives, emotion_words, hash_of
 from stimuli.tables import read_cells
 
@@ -194,7 +193,6 @@ def read_conversations(
             f"{path}: in no conversation does the person who begins it write {1 + n_later} messages; use fewer turns"
         )
     of_narratives = hash_of(narratives)
-    of_all = json.dumps([of_narratives, labels, identities, causes], sort_keys=True)
     return Conversations(
         Narratives(
             "conversations",
@@ -207,7 +205,7 @@ def read_conversations(
         labels,
         identities,
         causes,
-        hashlib.sha256(of_all.encode()).hexdigest(),
+        fingerprint([of_narratives, labels, identities, causes]),
         others,
         utterances,
     )

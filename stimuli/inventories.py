@@ -7,8 +7,6 @@ prompts. The packaged affect words are an inventory too, asked by default and wh
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
 from collections import Counter
@@ -23,6 +21,7 @@ from pydantic import BaseModel, BeforeValidator, StrictBool, StrictInt, Validati
 
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, shown
+from stimuli.hashes import fingerprint
 from stimuli.identities import NO_PERSONA, Identity, Word
 from stimuli.prompts import Prompt, Scale
 from stimuli.yaml_files import read_yaml
@@ -95,7 +94,7 @@ class Inventory:
     @property
     def sha256(self) -> str:
         """Of all that it puts into prompts and of its key, whatever the file looks like."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return fingerprint(asdict(self))
 
 
 # --- Reading a file --------------------------------------------------------------------------------------------------

@@ -8,8 +8,6 @@ each other.
 from __future__ import annotations
 
 import ast
-import hashlib
-import json
 import string
 import warnings
 from bisect import bisect_right
@@ -23,6 +21,7 @@ from typing import Final, Self, overload
 import numpy as np
 
 from stimuli.errors import StimulusError, suggest
+from stimuli.hashes import fingerprint
 from stimuli.identities import CASES, EARLIER_TURN, NO_PERSONA, Dimension, Identity
 from stimuli.narratives import WORDINGS, Narrative, Narratives
 from stimuli.pairs import Mask, is_drawn
@@ -174,7 +173,7 @@ class PromptVariant:
     @property
     def sha256(self) -> str:
         """Of everything that the variant puts into prompts."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return fingerprint(asdict(self))
 
     def reworded(self, number: int, **templates: str) -> PromptVariant:
         """Return the variant in another wording (its number from 1) of some of its templates.

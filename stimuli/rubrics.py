@@ -11,8 +11,6 @@ No placeholder names the perceiver or the model that wrote the reply.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,6 +20,7 @@ from pydantic import Field, StrictInt, StringConstraints, ValidationError, field
 
 from stimuli.errors import StimulusError, suggest
 from stimuli.faults import explain, place_of
+from stimuli.hashes import fingerprint
 from stimuli.prompts import Prompt, Scale, placeholders
 from stimuli.strict import StrictModel
 from stimuli.words import capital
@@ -102,7 +101,7 @@ class Rubric(StrictModel):
     def sha256(self) -> str:
         """Of everything that the rubric puts into prompts, and of the scales."""
         asked = self.model_dump(exclude={"name", "file", "source"})
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return fingerprint(asked)
 
     def prompt(self, criterion: str, *, experiencer: str, narrative: str, reply: str) -> Prompt:
         """Return the question about one reply on one criterion; braces in the texts are text."""

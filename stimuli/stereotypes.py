@@ -6,8 +6,6 @@ count of them is crude: it sees no negation, no irony and no context, and it rea
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from stimuli.errors import StimulusError
+from stimuli.hashes import fingerprint
 from stimuli.yaml_files import read_yaml
 
 STEREOTYPES_FILE: Final = Path(__file__).parent / "data" / "stereotypes.yaml"
@@ -36,7 +35,7 @@ class Lexicon:
     def sha256(self) -> str:
         """Of themes and stems, whatever the file looks like."""
         content = {theme: sorted(stems) for theme, stems in self.themes.items()}
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return fingerprint(content)
 
     def themes_of(self, word: str) -> frozenset[str]:
         """Return the themes that a word in lower case is in; most are in none."""

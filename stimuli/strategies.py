@@ -7,14 +7,13 @@ examples and knowledge are inserted by one pass of ``str.format``: braces in the
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
 from stimuli.errors import StimulusError
+from stimuli.hashes import fingerprint
 from stimuli.identities import NO_PERSONA
 from stimuli.narratives import LATER_TURNS
 from stimuli.prompts import (
@@ -231,7 +230,7 @@ class Strategy:
             for key, value in content.items()
             if value or key not in ("examples", "relations", "reply", "is_talk")
         }
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return fingerprint(content)
 
     def seen(self, stage: int | None) -> range:
         """Return the places of the earlier calls that a call sees as turns; None is the call that asks the question."""

@@ -18,13 +18,14 @@ from typing import Any, Final, Self
 from audit.asking.plan import Plan
 from audit.configuration.elicitation import ElicitationConfig
 from audit.configuration.engine import EngineConfig
-from audit.configuration.schema import AuditConfig, fingerprint, load_config, load_model
+from audit.configuration.schema import AuditConfig, load_config, load_model
 from audit.errors import ConfigError, StoreError
 from audit.runs.files import write_atomically
 from audit.runs.planned import Planned
 from audit.runs.prompts import PromptsAsked
 from audit.tables.formatting import plural
 from stimuli.files import open_file, read_file
+from stimuli.hashes import fingerprint
 from stimuli.identities import Dimension, load_dimensions
 from stimuli.json_text import parse_json
 

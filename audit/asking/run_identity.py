@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from audit.configuration.elicitation import AUTO
 from audit.configuration.model import ModelConfig
-from audit.configuration.schema import AuditConfig, fingerprint, measured
+from audit.configuration.schema import AuditConfig, measured
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
 from audit.runs.planned import Planned, PromptsByIndex
 from audit.runs.prompts import PromptsAsked
 from audit.runs.provenance import Difference, differences, first_setting_difference, now, states_seen, versions
+from stimuli.hashes import fingerprint
 from stimuli.identities import Identity
 from stimuli.languages import ENGLISH
 from stimuli.narratives import Narratives

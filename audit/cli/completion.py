@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit.cli.terminal.base import OK, Command
-from audit.cli.terminal.options import SETTING, Option, Usage, a_path, see, usage_lines
+from audit.cli.terminal.options import SETTING, Option, Usage, a_path, see
 from audit.configuration.options import RUN, group_rows, option_rows
 from audit.configuration.overrides import FLAGS
 from audit.errors import ConfigError
@@ -131,10 +131,6 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "/").replace("'", "\N{RIGHT SINGLE QUOTATION MARK}") + "'"
 
 
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP
-
-
 def completing(commands: Collection[Command]) -> tuple[Command, ...]:
     """Add the command that completes these commands and itself."""
 
@@ -146,5 +142,5 @@ def completing(commands: Collection[Command]) -> tuple[Command, ...]:
         return OK
 
     summary = "print the script that completes commands and options in bash, zsh or fish"
-    every = (*commands, Command(_USAGE.command, summary, _help, complete))
+    every = (*commands, Command(_USAGE.command, summary, lambda: _USAGE.help(_HELP), complete))
     return every

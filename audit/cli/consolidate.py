@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from audit.cli.terminal.base import OK, Command
-from audit.cli.terminal.options import Usage, see, usage_lines
+from audit.cli.terminal.options import Usage, see
 from audit.cli.terminal.printing import tell
 from audit.errors import ConfigError
 
@@ -17,10 +17,6 @@ _HELP: Final = """
 Merges tables that runs of earlier versions stored in parts: ratings/ becomes ratings.parquet, with the same rows. Runs
 of this version are merged already when they finish. Nothing is analysed, and no model is needed.
 """
-
-
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP
 
 
 def _consolidate(words: Sequence[str]) -> int:
@@ -38,7 +34,7 @@ def _consolidate(words: Sequence[str]) -> int:
 COMMAND: Final = Command(
     "consolidate",
     "merge the parts of finished runs of earlier versions into one file per table",
-    _help,
+    lambda: _USAGE.help(_HELP),
     _consolidate,
     usages=(_USAGE,),
 )

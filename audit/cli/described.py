@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from audit.cli.terminal.base import OK, Command
-from audit.cli.terminal.options import Usage, usage_lines
+from audit.cli.terminal.options import Usage
 from audit.cli.terminal.printing import WIDTH, note, tell
 from audit.configuration.options import RUN, GroupRow, OptionRow, group_rows, offered, option_rows
 from audit.configuration.overrides import FLAGS
@@ -24,10 +24,6 @@ options (statistics), one option (model.dtype), the start of several names (stim
 
 To see the values that another choice sets, such as another model card: run ... --cfg job
 """
-
-
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP
 
 
 def _options(words: Sequence[str]) -> int:
@@ -108,6 +104,6 @@ def _paragraph(text: str, *, indent: int, head: str = "") -> None:
 
 
 COMMAND: Final = Command(
-    "options", "explain every option of a run, with its default and choices", _help, _options,
+    "options", "explain every option of a run, with its default and choices", lambda: _USAGE.help(_HELP), _options,
     usages=(_USAGE,),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from audit.cli.terminal.base import OK, Command
-from audit.cli.terminal.options import Usage, usage_lines
+from audit.cli.terminal.options import Usage
 from audit.cli.terminal.printing import tell
 from audit.errors import ConfigError, StoreError, command_line
 
@@ -21,10 +21,6 @@ Creates a folder to start your own audit from: vignettes.csv (situations), ident
 which explains both. Prints the command that audits the embedded model with them; it works as it is. FOLDER must be new
 or empty: nothing is ever overwritten.
 """
-
-
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP
 
 
 def _init(words: Sequence[str]) -> int:
@@ -91,6 +87,6 @@ def _check_empty(folder: Path) -> None:
 
 
 COMMAND: Final = Command(
-    "init", "create a folder with situations and groups to edit, and the command that audits a model on them", _help,
-    _init, usages=(_USAGE,),
+    "init", "create a folder with situations and groups to edit, and the command that audits a model on them",
+    lambda: _USAGE.help(_HELP), _init, usages=(_USAGE,),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from audit.cli.terminal.base import OK, Command
-from audit.cli.terminal.options import Option, Usage, a_path, a_text, one_of, option_lines, usage_lines, whole_from
+from audit.cli.terminal.options import Option, Usage, a_path, a_text, one_of, whole_from
 from audit.cli.terminal.printing import note, percent, print_table, say, tell
 from audit.errors import command_line
 from audit.tables.formatting import bare_p, count, coverage, dimension_title, interval, plural, points
@@ -86,12 +86,6 @@ the measure, for which group the measure is off, and every gap corrected by peop
 
 {options}
 """
-
-
-def _help() -> str:
-    of_two = _HELP.format(options=option_lines(*_USAGE.needed, *_USAGE.options))
-    of_one = _VALIDATE_HELP.format(options=option_lines(*_VALIDATE.needed, *_VALIDATE.options))
-    return usage_lines(_USAGE) + of_two + usage_lines(_VALIDATE) + of_one
 
 
 def _judge(words: Sequence[str]) -> int:
@@ -197,7 +191,7 @@ def _show_validation(found: Validation) -> None:
 COMMAND: Final = Command(
     "judge",
     "have a model compare two runs' replies, pair by pair; or compare a judge's scores of one run with people's",
-    _help,
+    lambda: _USAGE.help(_HELP) + _VALIDATE.help(_VALIDATE_HELP),
     _judge,
     usages=(_USAGE, _VALIDATE),
 )

@@ -31,10 +31,6 @@ line {"id": ..., "text": ...} for each, then run `python -m audit report answers
 """
 
 
-def _help() -> str:
-    return _HELP + overrides_help("prompts")
-
-
 def _prompts(words: Sequence[str]) -> int:
     written: set[Path] = set()
     return each_job(words, lambda config, composed: _write(config, preset=composed.preset, written=written))[0]
@@ -93,5 +89,9 @@ def _write(config: AuditConfig, *, preset: str, written: set[Path]) -> None:
 
 
 COMMAND: Final = Command(
-    "prompts", "write the prompts of a run as JSON lines, without a model", _help, _prompts, overrides=True
+    "prompts",
+    "write the prompts of a run as JSON lines, without a model",
+    lambda: _HELP + overrides_help("prompts"),
+    _prompts,
+    overrides=True,
 )

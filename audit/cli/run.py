@@ -31,10 +31,6 @@ hydra/launcher=submitit_local they are processes on this machine. Each loads its
 """
 
 
-def _help() -> str:
-    return _HELP + overrides_help("run")
-
-
 def _run(words: Sequence[str]) -> int:
     shown = command_line("run", *words)
     code, jobs = each_job(words, lambda config, composed: run_job(config, composed, command=shown), elsewhere=True)
@@ -86,7 +82,7 @@ def _compare_jobs(jobs: Sequence[JobOutcome]) -> None:
 COMMAND: Final = Command(
     "run",
     "ask a model for ratings, compute the gap, write a report",
-    _help,
+    lambda: _HELP + overrides_help("run"),
     _run,
     unread=FAILED,
     overrides=True,

@@ -17,7 +17,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.cli.terminal.base import INTERRUPTED, OK, Command
-from audit.cli.terminal.options import Usage, usage_lines
+from audit.cli.terminal.options import Usage
 from audit.cli.terminal.printing import print_table, say, tell
 from audit.errors import ConfigError
 from audit.tables.formatting import interval, points
@@ -98,10 +98,6 @@ class _Finding:
 
 
 _HEAD: Final = ("planted", "question", "found (95% interval)", "answer expected", "answer", "as it should be?")
-
-
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP
 
 
 def _selftest(words: Sequence[str]) -> int:
@@ -205,7 +201,7 @@ def _finding(question: str, planted: float, row: Mapping[Any, Any], answer: str,
 COMMAND: Final = Command(
     "selftest",
     "check an installation: plant known gaps in a scripted respondent, and see whether they are found",
-    _help,
+    lambda: _USAGE.help(_HELP),
     _selftest,
     usages=(_USAGE,),
 )

@@ -73,39 +73,21 @@ RunT = TypeVar("RunT", bound=ComparedRun)
 
 @dataclass(frozen=True)
 class ComparisonContent:
-    """The content of a comparison, before it is written.
-
-    Attributes
-    ----------
-    collected
-        The column of the table ``runs`` that holds the hash of the collected answers.
-    left_out
-        Runs that were asked for and failed, in words.
-    papers
-        Tables for a paper, by file stem.
-    command
-        Makes the comparison again.
-    again
-        Returns the commands that do what a step says, for the runs.
-    page
-        Renders the page, given this content and its tables with the figures.
-    facts
-        Further entries of the manifest.
-    """
+    """The content of a comparison, before it is written."""
 
     tables: Mapping[str, pd.DataFrame]
     described: Mapping[str, Table]
     confidence: float
-    collected: str
+    collected: str  # the column of the table `runs` that holds the hash of the collected answers
     remarks: tuple[str, ...]
-    left_out: Sequence[str]
-    papers: Mapping[str, PaperTable]
-    command: str
-    page: Callable[[ComparisonContent, Results], RenderedPage]
+    left_out: Sequence[str]  # runs that were asked for and failed, in words
+    papers: Mapping[str, PaperTable]  # by file stem
+    command: str  # makes the comparison again
+    page: Callable[[ComparisonContent, Results], RenderedPage]  # renders it with its tables and the figures
     draw: Callable[[], Mapping[str, Any]] = dict
-    again: Callable[[Step], Sequence[str]] = lambda step: ()
+    again: Callable[[Step], Sequence[str]] = lambda step: ()  # the commands that do what a step says, for the runs
     example: ExampleView | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further entries of the manifest
 
     def hashes(self) -> list[dict[str, str]]:
         """Return each run's label, folder, identity and hash of its answers, for the manifest."""

@@ -405,24 +405,15 @@ def _free_of_echo(run: RatingGaps, dimension: str) -> str:
 def measure_change_rows(
     runs: Mapping[str, ReplyGaps],
     *,
-    references: Mapping[str, str],
-    comparable: Mapping[str, Sequence[str]],
-    texts: Mapping[str, str],
+    references: Mapping[str, str],  # by the label of each compared run
+    comparable: Mapping[str, Sequence[str]],  # by the same: the measures that both runs scored the same way, in order
+    texts: Mapping[str, str],  # what narrative identifiers stand for, by label: only runs with equal ones are paired
     confidence: float,
 ) -> Iterator[dict[str, Any]]:
     """Subtract each reference's gaps from those of the runs compared with it, narrative by narrative.
 
     Rows of ``tables.MEASURE_CHANGES`` come without ``strategy``, dimension by dimension. What cannot be estimated is
     a row of NaN with a note. The overall mean has rows if both runs asked about the same dimensions.
-
-    Parameters
-    ----------
-    references
-        By the label of each compared run, the label of its reference.
-    comparable
-        By the label of each compared run, the measures that both runs scored the same way, in their order.
-    texts
-        What the narrative identifiers stand for, by label: only runs with equal values are paired.
 
     Notes
     -----

@@ -13,7 +13,7 @@ from audit.comparing.ratings import RatingComparison
 from audit.comparing.replies import ReplyComparison
 from audit.comparing.series import RunPositions, positions_of
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.configuration.schema import fingerprint, load_statistics
+from audit.configuration.schema import load_statistics
 from audit.errors import ConfigError
 from audit.runs.differences import identity_of
 from audit.runs.manifest import ComparisonManifest, Manifest
@@ -22,6 +22,7 @@ from audit.runs.store import ComparisonFolder
 from audit.tables.base import Table
 from audit.tables.formatting import encodable
 from audit.tasks.registry import task_of
+from stimuli.hashes import fingerprint
 
 if TYPE_CHECKING:
     from audit.report.summary import Summary
@@ -44,41 +45,19 @@ class Comparison:
 def compare_folders(
     folders: Sequence[Path],
     *,
-    out: Path | None,
+    out: Path | None,  # replaces an earlier comparison there; None: a name made of the runs' identities
     reports_dir: Path,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,  # override those of the first run
     series: str | Mapping[str, Any] | None = None,
-    command: str | None = None,
-    left_out: Sequence[str] = (),
+    command: str | None = None,  # to record; None: one that makes the same comparison
+    left_out: Sequence[str] = (),  # runs that were asked for and failed, in words
     say: Callable[[str], None],
 ) -> Comparison:
-    """Compare complete runs on one page. Nothing is written until everything has succeeded.
+    """Compare complete runs, which are only read, on one page. Nothing is written until everything has succeeded.
 
-    Parameters
-    ----------
-    folders
-        Two or more run folders. They are only read.
-    out
-        Replaces an earlier comparison there. None: a name made from the runs' identities, in ``reports_dir``.
-    settings
-        Settings that override those of the first run; see the ``settings`` of
-        :class:`audit.comparing.ratings.RatingComparison` and :class:`audit.comparing.replies.ReplyComparison`.
-    series
-        The runs in an order: ``order`` (as given), ``size`` (the models' numbers of parameters) or the path of a table
-        with the columns ``run`` and ``position``; or what a comparison's manifest recorded of it. Each gap's trend
-        along it is then tested. None: no series.
-    command
-        The command line to record. None: one that makes the same comparison.
-    left_out
-        Runs that were asked for and failed, in words.
-
-    Raises
-    ------
-    StoreError
-        If a folder holds no run, a run is incomplete, or ``out`` holds anything but a comparison.
-    ConfigError
-        If there are fewer than two runs, one is given twice, their tasks differ, a setting cannot be used, or the runs
-        make no series.
+    ``series`` is the runs in an order, along which each gap's trend is tested: ``order`` (as given), ``size`` (the
+    models' numbers of parameters) or the path of a table with the columns ``run`` and ``position``; or what a
+    comparison's manifest recorded of it.
     """
     manifests = {folder: Manifest.read(folder) for folder in _each_once(folders)}
     identities = _different_runs(manifests)

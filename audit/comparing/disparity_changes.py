@@ -20,6 +20,7 @@ from audit.comparing.tables import DISPARITY_CHANGES, MEASURE_DISPARITY_CHANGES
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.comparisons import Labelled, compare_estimates, difference, over_words
 from audit.statistics.deciding_estimate import DecidedGap, Made
+from audit.statistics.disparity_answers import is_shown
 from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import OWN_UNIT, ROUNDING
@@ -336,7 +337,7 @@ def _answer(of: _Changed, p_adjusted: float, p_beside: float, *, alpha: float) -
         return _said("undecided" if back else "not_shown", limits)
     against = list(_speaks_against(of, change))
     others: list[str] = []  # it is not the group that differs, but others or one of its terms
-    if of.beside is not None and not (p_beside <= alpha and _on_side(of.beside, change.delta)):
+    if of.beside is not None and not (p_beside <= alpha and is_shown(of.beside, change.delta)):
         others.append("bystander")
     if _ONE_OF_ITS_TERMS in _farther(of).gap.unproven:
         others.append(_ONE_OF_ITS_TERMS)
@@ -373,15 +374,10 @@ def _said(code: str, limits: Sequence[str] = (), *, claim: str = "") -> dict[str
 
 def _speaks_against(of: _Changed, change: GapEstimate) -> Iterator[str]:
     """Yield what an interval that leaves out 0 cannot answer: missing ratings, inexact ratings, invented groups."""
-    if not all(_on_side(each, change.delta) for each in of.others):
+    if not all(is_shown(each, change.delta) for each in of.others):
         yield "missing"
     off = sum(factor * side.gap.off for factor, side in zip(_factors(of.sides), of.sides, strict=True))
     if off > 0 and not (change.ci_low if change.delta > 0 else -change.ci_high) > off:
         yield "bounded"
-    if not all(_on_side(each, change.delta) for each in of.invented):
+    if not all(is_shown(each, change.delta) for each in of.invented):
         yield "invented_as_large"
-
-
-def _on_side(made: Made, sign: float) -> bool:
-    """Whether an estimate is shown to lie on the given side of 0."""
-    return isinstance(made, GapEstimate) and made.leaves_out_zero(sign)

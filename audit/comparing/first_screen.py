@@ -39,7 +39,7 @@ from audit.report.summary import (
 )
 from audit.report.verdicts import Step, not_in_a_part, tallied
 from audit.tables.disparity import REFUSALS
-from audit.tables.formatting import OF_GROUPS_AND_MODELS, dimension_title, listed, plural, unsigned
+from audit.tables.formatting import OF_GROUPS_AND_MODELS, dimension_title, listed, magnitude, plural
 from audit.tables.gap import NO_PERCEIVERS
 from audit.tasks.task_words import TaskWords
 
@@ -220,7 +220,7 @@ def summary_of_changes(results: Results, titles: Mapping[str, str], *, words: Ta
             "<bdi>{}</bdi>."
         ).format(
             titles[row["outcome"]], dimension_title(str(row["dimension"])),
-            show(row, "change_sd", lambda value: unsigned(abs(value))), words.texts, row["reference"],
+            show(row, "change_sd", magnitude), words.texts, row["reference"],
         )  # fmt: skip
     return summary(
         Markup("Each of {} asked a model to speak as one person and to {}; {}.").format(

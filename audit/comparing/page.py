@@ -93,26 +93,14 @@ def render_comparison(
     content: ComparisonContent,
     results: Results,
     summary: Summary,
-    sections: Sequence[Section | None],
+    sections: Sequence[Section | None],  # the outcome's own, in order, beginning with `compared_answer`
     *,
-    gap: str,
+    gap: str,  # for the heading
     kicker: str,
-    texts: str,
-    limits: Markup,
+    texts: str,  # what the runs collected
+    limits: Markup,  # what the page does not show
 ) -> RenderedPage:
-    """Render the page, as HTML that can be encoded as UTF-8.
-
-    Parameters
-    ----------
-    sections
-        The outcome's own, in order, beginning with :func:`compared_answer`.
-    gap
-        What the gap is, for the heading.
-    texts
-        What the runs collected.
-    limits
-        What the page does not show.
-    """
+    """Render the page, as HTML that can be encoded as UTF-8."""
     see = Markup(' <a href="#asked">See one prompt</a>') if content.example else Markup("")
     heading = f"{gap}: {len(results.rows('runs'))} runs side by side"
     whose = "Each run's own report has its prompts."

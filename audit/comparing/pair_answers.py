@@ -142,9 +142,7 @@ def how_sure(row: PlacedRow, table: PairTable, *, confidence: float) -> Markup:
     return said
 
 
-def delta_answer(
-    rows: Sequence[PlacedRow], *, dimension: str, tail: str, confidence: float, weight: float = 0.0
-) -> PairAnswer:
+def delta_answer(rows: Sequence[PlacedRow], *, dimension: str, tail: str, confidence: float) -> PairAnswer:
     """Say of one dimension between which runs δ differs."""
     title = dimension_title(dimension)
 
@@ -158,7 +156,7 @@ def delta_answer(
 
     return _answer(
         rows, DELTAS, title=title, tail=tail, question="side", told=told, plain=plain, what="their gap",
-        differ_in=SIDES, confidence=confidence, why=_reasons, weight=weight,
+        differ_in=SIDES, confidence=confidence, why=_reasons,
     )  # fmt: skip
 
 
@@ -183,7 +181,7 @@ def group_answer(
         rows, GROUPS, title=dimension_title(dimension), tail=REFUSED_MORE if refused else LESS,
         question="refused" if refused else "less", told=told, plain=told,
         what=_REFUSED if refused else _LESS, differ_in=_REFUSED if refused else _LESS, confidence=confidence,
-        why=because, weight=0.0,
+        why=because,
     )  # fmt: skip
 
 
@@ -322,7 +320,6 @@ def _answer(
     differ_in: str,  # the same
     confidence: float,
     why: Callable[[Sequence[PlacedRow]], str],
-    weight: float,
 ) -> PairAnswer:
     found = largest_first(rows, table)
     pairs = list(dict.fromkeys(_runs(row, table) for row in rows))
@@ -336,7 +333,7 @@ def _answer(
             made(
                 told(row) + (rest and Markup("; {}").format(rest)), number=by_how_much(row, table),
                 unit=f" {row['unit']}", spread=how_sure(row, table, confidence=confidence) + more, kind="gap",
-                weight=weight + len(found),
+                weight=len(found),
             ),
             found=plain(row) + ".",
         )  # fmt: skip
@@ -344,7 +341,7 @@ def _answer(
         differing = {_runs(row, table) for row in found}
         words = Markup("{} of {} pairs of runs differ in {}").format(count(len(differing)), count(len(pairs)), "{}")
         return answered(
-            made(words.format(what), spread=_few(found, table), kind="gap", weight=weight + len(found)),
+            made(words.format(what), spread=_few(found, table), kind="gap", weight=len(found)),
             found=words.format(differ_in) + _claimed_alike(found) + ".",
         )
     told_apart = [row for row in rows if row["code"] not in NONE]

@@ -23,7 +23,6 @@ from audit.comparing.base import (
     which,
 )
 from audit.comparing.tables import COMPARED_MEASURES, REPLY_COMPARISON_TABLES
-from audit.configuration.schema import fingerprint
 from audit.errors import ConfigError, StoreError
 from audit.runs.differences import (
     choice_table,
@@ -45,6 +44,7 @@ from audit.tasks.measures.outcomes import OUTCOMES
 from audit.tasks.registry import task_of
 from audit.tasks.reply.scoring import read_scores, score_counts
 from audit.tasks.reply.verdict_limits import limits_of_measures, unscored_remarks
+from stimuli.hashes import fingerprint
 
 if TYPE_CHECKING:
     from audit.comparing.run_gaps import ReplyGaps

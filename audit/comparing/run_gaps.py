@@ -53,35 +53,17 @@ from audit.tasks.reply.verdicts import MeasuredGaps, measure_verdicts, measured_
 
 @dataclass(frozen=True, kw_only=True)
 class RunGaps:
-    """The gaps of a run in one prompt variant.
+    """The gaps of a run, of ratings in one prompt variant."""
 
-    Attributes
-    ----------
-    gap
-        Headline rows of ``tables.COMPARED_GAP`` without ``run``, in either scope.
-    estimates
-        The headline narrative by narrative, by outcome and dimension. What cannot be estimated is absent, or says why.
-    identities
-        The compared terms by dimension: perceivers, then experiencers.
-    controls
-        Rows of ``tables.CONTROLS``.
-    scale
-        The two ends of the scale, in points.
-    disparity
-        Rows of ``tables.DISPARITY`` that decide: one for each outcome, dimension and group.
-    disparities
-        The same as gaps, in the same order.
-    """
-
-    variant: str
-    gap: tuple[dict[str, Any], ...]
+    gap: tuple[dict[str, Any], ...]  # headline rows of COMPARED_GAP without `run`, in either scope
+    # The headline narrative by narrative, by outcome and dimension. What cannot be estimated is absent, or says why.
     estimates: Mapping[str, Mapping[str, Labelled | NotEstimableError]]
-    identities: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
-    controls: tuple[dict[str, Any], ...] = ()
-    scale: tuple[float, float] = OWN_UNIT
+    identities: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]  # terms by dimension: perceivers, experiencers
+    controls: tuple[dict[str, Any], ...] = ()  # rows of CONTROLS
+    scale: tuple[float, float] = OWN_UNIT  # its two ends, in points
     confidence: float = 0.95
-    disparity: tuple[dict[str, Any], ...] = ()
-    disparities: tuple[DecidedGap, ...] = ()
+    disparity: tuple[dict[str, Any], ...] = ()  # rows of DISPARITY that decide: each outcome, dimension and group
+    disparities: tuple[DecidedGap, ...] = ()  # the same as gaps, in the same order
 
     def disparity_within(self, limits: Limits, response: Response | None = None) -> tuple[dict[str, Any], ...]:
         """Return the rows of ``disparity`` as they hold with what limits the run, beside its response to the story."""
@@ -118,30 +100,17 @@ class RunGaps:
 
 @dataclass(frozen=True, kw_only=True)
 class RatingGaps(RunGaps):
-    """The gaps of a run of ratings.
+    """The gaps of a run of ratings."""
 
-    Attributes
-    ----------
-    emotions
-        By narrative identifier.
-    tallies
-        How the prompts between identities ended, by dimension, and ``OVERALL``.
-    published, published_cells
-        Rows of ``tables.COMPARED_PUBLISHED`` and ``tables.COMPARED_CELLS``, without the columns that name the run;
-        cells of a replication alone.
-    averages
-        The input to verdicts.
-    free
-        Dimensions whose gap uses only pairs without a common word. Such a gap is not compared with one of all pairs.
-    """
-
-    emotions: Mapping[Any, str] = field(default_factory=dict)
+    variant: str  # of the prompt
+    emotions: Mapping[Any, str] = field(default_factory=dict)  # by narrative identifier
     remarks: tuple[Remark, ...] = ()
+    # How the prompts between identities ended, by dimension, and OVERALL.
     tallies: Mapping[str, Tally] = field(default_factory=dict)
-    published: tuple[dict[str, Any], ...] = ()
-    published_cells: tuple[dict[str, Any], ...] = ()
-    averages: Averages | None = None
-    free: frozenset[str] = frozenset()
+    published: tuple[dict[str, Any], ...] = ()  # rows of COMPARED_PUBLISHED without the columns that name the run
+    published_cells: tuple[dict[str, Any], ...] = ()  # the same of COMPARED_CELLS, of a replication alone
+    averages: Averages | None = None  # the input to verdicts
+    free: frozenset[str] = frozenset()  # dimensions whose gap uses only pairs without a common word
 
     @property
     def deciding(self) -> tuple[DecidedGap, ...]:
@@ -152,25 +121,13 @@ class RatingGaps(RunGaps):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyGaps(RunGaps):
-    """The gaps of a run of replies.
+    """The gaps of a run of replies."""
 
-    Attributes
-    ----------
-    replies
-        Columns of ``tables.REPLIES``, one row a prompt, without invented groups.
-    outcomes
-        The measures, by name.
-    measured
-        The input to verdicts.
-    conversation_of
-        Maps a narrative to its conversation; None if narratives are no utterances.
-    """
-
-    replies: pd.DataFrame
-    outcomes: Mapping[str, Outcome]
-    measured: tuple[MeasuredGaps, ...]
+    replies: pd.DataFrame  # columns of REPLIES, one row a prompt, without invented groups
+    outcomes: Mapping[str, Outcome]  # the measures, by name
+    measured: tuple[MeasuredGaps, ...]  # the input to verdicts
     settings: AnalysisSettings
-    conversation_of: Callable[[str], str] | None = None
+    conversation_of: Callable[[str], str] | None = None  # of a narrative; None if narratives are no utterances
 
     def between(self, dimension: str) -> pd.DataFrame:
         """Return a dimension's prompts between identities, without baselines."""
@@ -304,7 +261,6 @@ def gaps_of_replies(
     *,
     seed: int,
     settings: AnalysisSettings,
-    variant: str = "",
     conversation_of: Callable[[str], str] | None = None,
     repetition: Repetition | None = None,
 ) -> ReplyGaps:
@@ -333,7 +289,6 @@ def gaps_of_replies(
         disparities += of_measure
     dimensions = dict.fromkeys(map(str, of_groups["dimension"].unique()))
     return ReplyGaps(
-        variant=variant,
         confidence=settings.confidence,
         gap=tuple(row for row in with_adjusted_p(gap, family_of=family_of) if row["headline"]),
         estimates=estimates,

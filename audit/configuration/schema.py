@@ -5,8 +5,6 @@ A field's description is what ``audit options`` says of the option.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
@@ -389,8 +387,3 @@ NOT_MEASURED: Final = frozenset({"statistics", "measures", "run_dir", "reports_d
 def measured(config: AuditConfig) -> dict[str, Any]:
     """Return the part of the configuration that answers depend on, as plain values."""
     return config.model_dump(mode="json", exclude=set(NOT_MEASURED))
-
-
-def fingerprint(content: Mapping[str, Any]) -> str:
-    """Hash plain values with SHA-256, independently of key order."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()

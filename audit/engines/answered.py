@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from audit.configuration.schema import fingerprint
 from audit.engines.base import Done, EngineFacts, Generated, OpenModel, storable, unwatched
 from audit.engines.endings import SIGNS, ending_of, letters_of
 from audit.engines.inspect_log import InspectLog, is_inspect_log, read_inspect_log
@@ -23,6 +22,7 @@ from audit.errors import ConfigError, ModelError, StoreError
 from stimuli.chat_parts import cell_text, has_refused, joined_parts
 from stimuli.errors import StimulusError
 from stimuli.files import LARGEST_TABLE, read_file, unpacked_size
+from stimuli.hashes import fingerprint
 from stimuli.prompts import Prompt
 from stimuli.table_files import SUFFIXES, MalformedRowError
 from stimuli.tables import open_table
@@ -354,11 +354,7 @@ class AskedElsewhere:
     by: str  # the stack, as the user gave it
     answers: FileAnswers
     prompts_sha256: str  # of the file of prompts
-
-    @property
-    def revision(self) -> str | None:
-        """None: unknown. See :class:`audit.engines.base.ModelSource`."""
-        return None
+    revision = None  # unknown
 
     def facts(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""

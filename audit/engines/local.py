@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from audit.configuration.engine import EngineConfig
 from audit.configuration.model import ModelConfig
-from audit.configuration.schema import fingerprint
 from audit.engines.base import Done, Engine, Generated, OpenModel, TokenIds, encode_prompts, unwatched
 from audit.engines.chat import ChatTokenizer
 from audit.engines.formats import choose_format
 from audit.engines.resolve import ModelFiles, file_hashes, resolve_model
 from audit.engines.size import model_size
+from stimuli.hashes import fingerprint
 from stimuli.prompts import Prompt
 
 

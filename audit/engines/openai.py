@@ -11,13 +11,13 @@ from typing import Any
 
 from audit.configuration.engine import EngineConfig, ServerConfig
 from audit.configuration.model import DATE, ModelConfig
-from audit.configuration.schema import fingerprint
 from audit.engines.base import OpenModel
 from audit.engines.chat_completions import ChatEngine
 from audit.engines.served_tokens import RemoteTokenizer, token_engine
 from audit.engines.server import Json, Key, Server
 from audit.errors import ModelError
 from stimuli.errors import suggest
+from stimuli.hashes import fingerprint
 
 
 @dataclass
@@ -30,11 +30,7 @@ class ServedModel:
     fingerprints: list[str]  # the distinct states that the server reported, oldest first
     refused: list[str] = field(default_factory=list)  # settings that it does not take
     tokenizer: RemoteTokenizer | None = None  # None unless the server shows how its chat template renders messages
-
-    @property
-    def revision(self) -> str | None:
-        """None: a server does not identify its weights. See :class:`audit.engines.base.ModelSource`."""
-        return None
+    revision = None  # a server does not identify its weights
 
     def facts(self) -> dict[str, Any]:
         """See :class:`audit.engines.base.ModelSource`."""

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.configuration.model import ModelConfig, ThinksIn
-from audit.configuration.schema import fingerprint
 from audit.engines.base import (
     AnswerStore,
     CachedPrompts,
@@ -41,6 +40,7 @@ from audit.engines.server import Json, Odd, Server, request_names, token_count
 from audit.engines.templates import pinned, shows_day
 from audit.engines.whole import WholeReading
 from audit.errors import AuditError, ModelError
+from stimuli.hashes import fingerprint
 from stimuli.prompts import Prompt
 
 READ_TOGETHER: Final = 128  # prompts read together, so that vLLM still caches them when their next question comes

@@ -7,7 +7,6 @@ address and a spent budget: answers so far are kept, and the same command contin
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -27,6 +26,7 @@ from audit.configuration.engine import ServerConfig
 from audit.engines.base import AnswerStore, Done, unwatched
 from audit.engines.refusals import meaning_of
 from audit.errors import ModelError
+from stimuli.hashes import fingerprint
 from stimuli.json_text import parse_json
 
 if TYPE_CHECKING:
@@ -583,8 +583,7 @@ def request_names(path: str, payloads: Sequence[Mapping[str, Any]]) -> list[str]
     seen: Counter[str] = Counter()
     names = []
     for payload in payloads:
-        asked = json.dumps([path, payload], sort_keys=True)
-        digest = hashlib.sha256(asked.encode()).hexdigest()
+        digest = fingerprint([path, payload])
         names.append(f"{digest}-{seen[digest]}")
         seen[digest] += 1
     return names

@@ -123,7 +123,9 @@ class VllmEngine(TokenEngine):
                 return self._tried(hf_overrides=heads, **options), notes
             except Exception as error:
                 # Of several processes, the error that reaches this one is not the cause.
-                untold = options["tensor_parallel_size"] > 1 and _is_quantised(files.folder)
+                untold = options["tensor_parallel_size"] > 1 and b'"quantization_config"' in read_file(
+                    files.folder / "config.json", at_most=LARGEST_TEXT
+                )
                 if not (heads and (untold or "unquantized lm_head" in str(error))):
                     raise ModelError(
                         f"vLLM cannot load model {model.name} from {files.folder}: {first_line(error)}; "
@@ -260,10 +262,6 @@ def _has_mistral_s_own_form(folder: Path) -> bool:
     """Whether a folder has its weights twice: for transformers, and in the form of Mistral's own library."""
     weights = {path.name.startswith("consolidated") for path in folder.glob("*.safetensors")}
     return weights == {True, False}
-
-
-def _is_quantised(folder: Path) -> bool:
-    return b'"quantization_config"' in read_file(folder / "config.json", at_most=LARGEST_TEXT)
 
 
 def _generated(output: Any, until: str, tokenizer: ChatTokenizer) -> Generated:

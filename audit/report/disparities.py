@@ -21,21 +21,13 @@ from audit.report.verdicts import (
     REASONS,
     STEPS_OF_MEASURES,
     Step,
+    few,
     is_of_measure,
     narratives_needed,
     to_decide,
 )
 from audit.tables.disparity import REFUSALS, SHOWN_APART, deciding_rows
-from audit.tables.formatting import (
-    bare_p,
-    brief,
-    count,
-    coverage,
-    listed,
-    p_value,
-    rate,
-    unsigned,
-)
+from audit.tables.formatting import bare_p, brief, count, coverage, listed, magnitude, p_value, rate, unsigned
 
 _NOTHING: Final = Markup("")
 DISPARITY_MEANING: Final = Markup(
@@ -123,7 +115,6 @@ _WHOEVER_WROTE: Final = {"all": "whoever speaks", "no_persona": "without a perso
 """The same of measures of texts."""
 _FOUND: Final = ("lower", "higher")
 _CLAIMED: Final = {"words": ", in these words", "observational": ", observational"}
-_NAMED: Final = 3
 _DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 
 
@@ -289,12 +280,10 @@ def size_of(row: PlacedRow) -> Markup:
     parts = []
     if is_of_measure(row):
         if math.isfinite(row.number("disparity_sd")):
-            size = show(row, "disparity_sd", lambda value: unsigned(abs(value)))
+            size = show(row, "disparity_sd", magnitude)
             parts.append(Markup("{} times the spread (SD) of the measure").format(size))
     elif math.isfinite(row.number("percent_of_scale")):
-        parts.append(
-            Markup("{}% of the scale").format(show(row, "percent_of_scale", lambda value: unsigned(abs(value))))
-        )
+        parts.append(Markup("{}% of the scale").format(show(row, "percent_of_scale", magnitude)))
         parts += filter(None, [share_of_response(row)])
     if math.isfinite(row.number(f"share_{side}")):
         parts.append(
@@ -321,9 +310,7 @@ def _size(row: PlacedRow) -> float:
 
 
 def _names(rows: Sequence[PlacedRow]) -> Markup:
-    names = [Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))) for row in rows[:_NAMED]]
-    rest = len(rows) - len(names)
-    return Markup(listed([*names, *([f"{rest} more"] if rest else [])]))  # each name is escaped
+    return few([Markup("<bdi>{}</bdi>").format(brief(str(row["group"]))) for row in rows], at_most=3)
 
 
 def limits_of_row(row: PlacedRow) -> tuple[str, ...]:

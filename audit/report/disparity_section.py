@@ -95,9 +95,9 @@ def disparity_section(
     )  # fmt: skip
 
 
-def invented_rows(results: Results, variant: str, *, outcome: str = "intensity") -> list[PlacedRow]:
-    """Return the rows of invented groups of a variant and outcome, from the results of the whole run."""
-    return results.rows("disparity", variant=variant, outcome=outcome, invented=True)
+def invented_rows(results: Results, variant: str) -> list[PlacedRow]:
+    """Return the rows of invented groups of ratings of a variant, from the results of the whole run."""
+    return results.rows("disparity", variant=variant, outcome="intensity", invented=True)
 
 
 def _number(found: DisparitySentence) -> Markup:

@@ -65,12 +65,9 @@ def control_of(rows: Sequence[PlacedRow], *, several: bool = False) -> Control:
     return Control("none", None, NOT_CONTROLLED + why + over, wording)
 
 
-def controls_of_measures(controls: pd.DataFrame, *, several: bool = False) -> dict[str, Control]:
-    """Read the controls of one variant, measure by measure; ``several`` as in :func:`control_of`."""
-    return {
-        str(name): control_of(rows_of(own, "controls"), several=several)
-        for name, own in controls.groupby("outcome", sort=False)
-    }
+def controls_of_measures(controls: pd.DataFrame) -> dict[str, Control]:
+    """Read the controls of one variant, measure by measure."""
+    return {str(name): control_of(rows_of(own, "controls")) for name, own in controls.groupby("outcome", sort=False)}
 
 
 def control_lines(controls: pd.DataFrame) -> Iterator[str]:

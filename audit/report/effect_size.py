@@ -12,7 +12,7 @@ from audit.report.glance import Mark, mark
 from audit.report.numbers import PlacedRow, show, show_interval
 from audit.report.results import Results
 from audit.report.table_layout import Write
-from audit.tables.formatting import count, either, fixed, points, rate, scale_end, unsigned
+from audit.tables.formatting import count, either, fixed, magnitude, points, rate, scale_end, unsigned
 from audit.tables.ratings import DOES_NOT_FOLLOW, FOLLOWS, answer_in
 from stimuli.words import capital
 
@@ -29,7 +29,7 @@ def say_effect_size(gap: PlacedRow, decided: PlacedRow | None = None) -> Markup:
     """Say how large the gap is: of the scale, of the spread within narratives, and of the response to the story."""
     others = " times the spread (SD) of the ratings of one narrative"
     names = [name for name in ("percent_of_scale", "delta_sd") if math.isfinite(gap.number(name))]
-    sizes = [size_in(name, gap, decided, _unsigned) for name in names]
+    sizes = [size_in(name, gap, decided, magnitude) for name in names]
     if "percent_of_scale" not in names or not all(sizes):
         return Markup("")
     said = [
@@ -87,7 +87,7 @@ def share_of_response(row: PlacedRow) -> Markup:
     """Say what share of the response to the story δ or D is; empty unless ratings are shown to match the story."""
     if not math.isfinite(row.get("percent_of_response", math.nan)):
         return Markup("")
-    return Markup("{}% of the model’s response to the story").format(show(row, "percent_of_response", _unsigned))
+    return Markup("{}% of the model’s response to the story").format(show(row, "percent_of_response", magnitude))
 
 
 def _response(row: PlacedRow, own: Results) -> Markup:
@@ -97,11 +97,11 @@ def _response(row: PlacedRow, own: Results) -> Markup:
         spread = Markup(" ({} interval {})").format(own.level, show_interval(row))
     if row["check"] == "reply":
         words = "{}% of a reply’s own words are in its own story and {}% in another one, {} percentage points {}{}"
-        ends = (show(row, end, _unsigned) for end in ("mean_higher", "mean_lower", "difference"))
+        ends = (show(row, end, magnitude) for end in ("mean_higher", "mean_lower", "difference"))
         return Markup(words).format(*ends, "less" if row.number("difference") < 0 else "more", spread)
     one, other = _CHECKED[str(row["check"])]
     return Markup("{} was rated {} points {} than {}{}").format(
-        one, show(row, "difference", _unsigned), "lower" if row.number("difference") < 0 else "higher", other, spread
+        one, show(row, "difference", magnitude), "lower" if row.number("difference") < 0 else "higher", other, spread
     )
 
 
@@ -169,10 +169,6 @@ def constant(gap: PlacedRow | None, own: Results) -> Markup | None:
     if gap is not None and gap.number("sd_within") < _DUST and gap.number("n_answers") > 1:
         return Markup("Within each narrative all ratings are the same")
     return None
-
-
-def _unsigned(value: float) -> str:
-    return unsigned(abs(value))
 
 
 def _least(value: float) -> str:

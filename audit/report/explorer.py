@@ -22,7 +22,7 @@ from audit.runs.prompts import ConversationPrompt
 from audit.tables.formatting import MISSING as NOTHING
 from audit.tables.formatting import brief, coverage, dimension_title, fixed, rate, scale_end
 
-__all__ = ["INK", "DrawnCell", "Explorer", "HeatRow", "Heatmap", "View", "explore", "palette"]
+__all__ = ["INK", "DrawnCell", "Explorer", "HeatRow", "Heatmap", "View", "explore"]
 
 INK: Final = ("#1b1b1f", "#f4f5f7")
 """Colours of the numbers in the cells, on a light and on a dark page."""
@@ -180,10 +180,10 @@ def explore(
     )
 
 
-def palette(stops: Sequence[str], steps: int = STEPS) -> list[str]:
-    """Return steps + 1 colours from the first stop to the last, evenly spaced in sRGB."""
+def _palette(stops: Sequence[str]) -> list[str]:
+    """Return ``STEPS`` + 1 colours from the first stop to the last, evenly spaced in sRGB."""
     channels = np.array([[int(stop[at : at + 2], 16) for at in (1, 3, 5)] for stop in stops], dtype=float)
-    places = np.linspace(0, len(stops) - 1, steps + 1)
+    places = np.linspace(0, len(stops) - 1, STEPS + 1)
     mixed = [np.interp(places, np.arange(len(stops)), channel) for channel in channels.T]
     return ["#" + "".join(f"{round(value):02x}" for value in colour) for colour in zip(*mixed, strict=True)]
 
@@ -234,7 +234,7 @@ def _colour_ends(cells: pd.DataFrame, *, low: float, high: float) -> dict[str, t
 
 
 def _hues(stops: tuple[Sequence[str], Sequence[str]]) -> list[list[str]]:
-    return [palette(stops[0]), palette(stops[1])]
+    return [*map(_palette, stops)]
 
 
 def _interaction_decimals(ends: Mapping[str, tuple[float, float]]) -> int:

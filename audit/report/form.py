@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Final, Protocol, runtime_checkable
 import pandas as pd
 
 from audit.report.page import render_page
+from stimuli.hashes import fingerprint
 
 SHOWN: Final = ("item_id", "person", "narrative", "reply", "emotion")
 """Columns of the items that the page holds. Only ``item_id`` and ``narrative`` are required."""
@@ -122,7 +122,7 @@ def render_form(
         **({"about": [_content(question) for question in about]} if about else {}),
         "words": {"one": words.one, "many": words.many},
     }
-    form = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    form = fingerprint(content)[:16]
     payload = json.dumps({"form": form, **content}, separators=(",", ":")).replace("<", r"\u003c")
     return render_page(
         "form.html.j2",

@@ -65,13 +65,13 @@ def show_interval(row: PlacedRow, low: str = "ci_low", high: str = "ci_high") ->
     return unbroken(show(row, low, write), show(row, high, write))
 
 
-def show_gap(row: PlacedRow, name: str = "delta", *, low: str = "ci_low", high: str = "ci_high") -> Markup:
+def show_gap(row: PlacedRow, name: str = "delta") -> Markup:
     """Show a gap in points, without digits that its interval does not support.
 
     A gap below 0.01 would get two significant digits, which mean nothing beside an interval from -0.33 to 0.34. A gap
     that is found lies farther from 0 than half its interval, so none is shown as 0.00.
     """
-    half = (row.number(high) - row.number(low)) / 2
+    half = (row.number("ci_high") - row.number("ci_low")) / 2
     return show(row, name, partial(fixed, decimals=2, signed=True) if half >= 0.01 else points)
 
 

@@ -36,10 +36,10 @@ from audit.tables.formatting import (
     either,
     interval,
     listed,
+    magnitude,
     p_value,
     points,
     rate,
-    unsigned,
 )
 from stimuli.words import capital
 
@@ -287,10 +287,6 @@ def compared(dimension: str, *, free: bool = False) -> tuple[str, str]:
     return "in-group experiencers", "out-group experiencers"
 
 
-def _size(value: float) -> str:
-    return unsigned(abs(value))
-
-
 def _noun(number: float, noun: str) -> str:
     return noun if number == 1 else f"{noun}s"
 
@@ -323,7 +319,7 @@ def _lead(
     beyond = capital(BEYOND)
     if gap.get("control") == "placebo":
         beyond = f"{beyond}, and after subtracting the gap of invented groups"
-    said = words.format(beyond, inside, show(gap, "delta", _size), direction(delta), outside)
+    said = words.format(beyond, inside, show(gap, "delta", magnitude), direction(delta), outside)
     return said + Markup("." if has_interval else "; its uncertainty could not be computed.")
 
 
@@ -382,7 +378,7 @@ def _power(power: PlacedRow | None, *, alone: bool) -> Markup:
         return Markup("")
     found = Markup("{} this many narratives, a true gap of {} points would be detected {} of the time").format(
         f"{ALONE.capitalize()}: with" if alone else "With",
-        show(power, "detectable_points", _size),
+        show(power, "detectable_points", magnitude),
         show(power, "power", lambda share: f"{share:.0%}"),
     )
     if not math.isfinite(power.number("detectable_low")):
@@ -391,8 +387,8 @@ def _power(power: PlacedRow | None, *, alone: bool) -> Markup:
         ", if narratives differ as much as these do. That spread is an estimate: the detectable gap may lie between {} "
         "and {} points ({} interval)."
     ).format(
-        show(power, "detectable_low", _size),
-        show(power, "detectable_high", _size),
+        show(power, "detectable_low", magnitude),
+        show(power, "detectable_high", magnitude),
         coverage(round(1 - power.number("alpha"), 12)),
     )
 
@@ -405,7 +401,7 @@ def _tipping(tipping: PlacedRow | None) -> Markup:
     if NO_SHIFT in tipping["note"]:
         return Markup("No common shift of the missing ratings{} on the scale would make δ 0.").format(whose)
     return Markup("If all missing ratings{} were {} points {} than expected, δ would be 0.").format(
-        whose, show(tipping, "shift_points", _size), direction(tipping.number("shift_points"))
+        whose, show(tipping, "shift_points", magnitude), direction(tipping.number("shift_points"))
     )
 
 

@@ -14,7 +14,7 @@ from audit.report.numbers import PlacedRow, show
 from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, captioned, section
 from audit.report.table_layout import ShownColumn, ShownTable, said
-from audit.tables.formatting import brief, count, either, error_rate, fixed, p_value, unsigned
+from audit.tables.formatting import brief, count, either, error_rate, fixed, magnitude, p_value, unsigned
 from audit.tables.stages import THEME
 
 FIGURE_CAPTION: Final = (
@@ -138,9 +138,7 @@ def _lead(rows: Sequence[PlacedRow], *, confidence: float, several: bool) -> Mar
 
 def _difference(row: PlacedRow, *, several: bool) -> Markup:
     """Write a difference, as in "Muslim had 2.31 more stereotype words per 100 words (p = .012)"."""
-    what = Markup(_SAID[row["measure"]][int(row.number("difference") < 0)]).format(
-        show(row, "difference", lambda value: unsigned(abs(value)))
-    )
+    what = Markup(_SAID[row["measure"]][int(row.number("difference") < 0)]).format(show(row, "difference", magnitude))
     where = f" in stage {row['stage']}" if several else ""
     how = f"the same in all {row['units']}" if row["constant"] else show(row, "p_adjusted", p_value)
     return Markup("<bdi>{}</bdi> {}{} ({})").format(brief(str(row["group"])), what, where, how)

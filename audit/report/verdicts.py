@@ -13,7 +13,7 @@ from typing import Final, Self
 from markupsafe import Markup
 
 from audit.report.numbers import PlacedRow, show
-from audit.tables.formatting import count, listed, towards, unsigned
+from audit.tables.formatting import count, first_few, listed, magnitude, towards, unsigned
 from audit.tables.verdicts import DEALINGS_DRAWN
 
 REASONS: Final = {
@@ -210,7 +210,7 @@ def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Ma
         )
     if code == "undecided":
         return Markup("{} is not shown to favour either side when it speaks as one group.").format(start)
-    size = show(row, "delta", lambda value: unsigned(abs(value)))
+    size = show(row, "delta", magnitude)
     side, beyond = "higher" if row.number("direction") > 0 else "lower", row["control"] == "placebo"
     return Markup("{}{} {} than others on average{}{}{}.").format(
         rates, "" if beyond else Markup(" {} points").format(size), side, CLAIMED_PLAINLY[str(row["claim"])],
@@ -417,9 +417,5 @@ def _in_a_part(larger: Sequence[Markup], not_shown: Sequence[Markup]) -> str:
 
 
 def few(names: Sequence[Markup], *, at_most: int) -> Markup:
-    """List the first names, and how many more there are."""
-    shown = list(names[:at_most])
-    rest = len(names) - len(shown)
-    if rest:
-        return Markup("{} and {} more").format(Markup(", ").join(shown), rest)
-    return Markup(" and ").join(filter(None, (Markup(", ").join(shown[:-1]), *shown[-1:])))
+    """List the first names, each of which is escaped, and how many more there are."""
+    return Markup(first_few(names, at_most))

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pandas as pd
 
-from audit.configuration.schema import fingerprint
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import MISSING, dimension_title, either, encodable, plural, printable, scale_end
+from stimuli.hashes import fingerprint
 from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48  # characters of a choice in a label; the table of runs has all of them

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from audit.runs.manifest import Manifest
 from audit.tables.base import Column, Table, Type
+from stimuli.hashes import fingerprint
 
 _FORM: Final = 1  # version of the digest's definition; part of what is hashed
 _ASKED: Final = (
@@ -34,7 +35,7 @@ def digest_of(manifest: Manifest, *, tables: Mapping[str, str], files: Mapping[s
     asked = {name: manifest.content[name] for name in _ASKED if name in manifest.content}
     model = {name: value for name, value in manifest.model.content.items() if name not in _OF_SESSIONS}
     told = {"form": _FORM, "asked": {**asked, "model": model}, "tables": tables, "files": files}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return fingerprint(told)
 
 
 def rows_sha256(rows: pa.Table, table: Table) -> str:

@@ -41,6 +41,7 @@ from audit.tables.base import Table
 from audit.tables.ratings import Status
 from audit.tables.stored import KEPT
 from stimuli.files import read_file
+from stimuli.hashes import fingerprint
 from stimuli.json_text import parse_json
 
 _OF_A_COMPARISON: Final = frozenset(
@@ -348,8 +349,7 @@ class RunFolder(_Folder):
         }
         told = [collected, others, manifest.config.recorded, manifest.seed, versions]
         # The settings name the file of covariates, and not what it held.
-        made_of = json.dumps([*told, *filter(None, [manifest.covariates.sha256])], sort_keys=True)
-        return _sha256(made_of.encode())[:12]
+        return fingerprint([*told, *filter(None, [manifest.covariates.sha256])])[:12]
 
     def digest(self, manifest: Manifest) -> str:
         """Return the run's digest, computed from its files now; see :mod:`audit.runs.digest`."""
@@ -358,7 +358,7 @@ class RunFolder(_Folder):
             if parts.names():
                 tables[parts.name] = rows_sha256(parts.read(), parts.table)
                 if any(counts := list(parts.counts().values())):
-                    files[f"{parts.name}: counts"] = _sha256(json.dumps(counts, sort_keys=True).encode())
+                    files[f"{parts.name}: counts"] = fingerprint(counts)
         for name in ledger.stored_in(self.path):
             path = self.path / name
             if name in tables or "/part-" in name or name == MANIFEST:
@@ -374,7 +374,7 @@ class RunFolder(_Folder):
             if name == PROMPTS:  # gzip's bytes differ between versions for the same text
                 with contextlib.suppress(OSError, EOFError, zlib.error, ValueError):  # damaged: hash its bytes
                     content = unpacked(path)
-            files[name] = _sha256(content)
+            files[name] = hashlib.sha256(content).hexdigest()
         return digest_of(manifest, tables=tables, files=files)
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
@@ -521,13 +521,9 @@ class PartBegun:
                 stream.write(f"\n{json.dumps(line)}\n")
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def _told(name: str, answer: Mapping[str, Any]) -> str:
     """Return the hash that ties an answer to its name."""
-    return hashlib.sha256(json.dumps([name, answer], sort_keys=True).encode()).hexdigest()
+    return fingerprint([name, answer])
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import DecidedGap, Made, Place, gaps_of, moved
 from audit.statistics.estimate_rows import child_rng
-from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.estimates import GapEstimate, by_t
 from audit.statistics.outcome import INTENSITY, DimensionAnalysis, OutcomeAnalysis
 from audit.statistics.ratings import split_ratings
 from audit.statistics.relabelling import rank_among_dealings
@@ -258,9 +258,8 @@ def _other(own: list[DecidedGap], *, confidence: float) -> Made | None:
         float(np.mean([each.se for each in others])),
         min(each.df for each in others),
     )
-    low, high, p = t_interval(delta, se, df, confidence=confidence)
     nothing = np.full_like(others[0].by_narrative, np.nan)
-    return replace(others[0], delta=delta, se=se, df=df, ci_low=low, ci_high=high, p=p, by_narrative=nothing)
+    return replace(others[0], **by_t(delta, se, df, confidence=confidence), by_narrative=nothing)
 
 
 def _estimate(row: Mapping[str, Any], own: list[DecidedGap]) -> GapEstimate:

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.statistics.estimates import GapEstimate, summarise_contrasts, t_interval, with_variance
+from audit.statistics.estimates import GapEstimate, by_t, summarise_contrasts, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import jackknife_variance, widened, widened_by
@@ -160,8 +160,8 @@ def overall_scope(
         shared = max(0.0, overall.se**2 - own)
         variance = sum(float(row["se"]) ** 2 for row in wider.values()) / len(wider) ** 2 + shared
         se, df = max(variance**0.5, overall.se), min(float(row["df"]) for row in wider.values())
-    low, high, p = t_interval(overall.delta, se, df, confidence=confidence)
-    return replace(overall, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"), not_estimable=reason)
+    numbers = by_t(overall.delta, se, df, confidence=confidence)
+    return replace(overall, **numbers, d_z=float("nan"), not_estimable=reason)
 
 
 def _by_dimension(

@@ -17,7 +17,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, mean_of
 from audit.statistics.contrasts import sign_flip_p
 from audit.statistics.estimate_rows import Estimates, child_rng
-from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.estimates import GapEstimate, by_t, t_interval
 from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import plural
@@ -111,7 +111,6 @@ def over_conversations(
         if not reason and np.ptp(values[there]) <= _SAME * float(np.abs(estimate.by_narrative[used]).max()):
             reason = f"all {n_units} conversations have the same gap, so their spread is 0"
         se = float("nan") if reason else float(values[there].std(ddof=1)) / n_units**0.5
-    low, high, p = t_interval(estimate.delta, se, df, confidence=confidence)
     flipped = float("nan")
     if p_of is not None:
         weighted = counts * estimate.by_narrative[used]
@@ -119,11 +118,7 @@ def over_conversations(
     shares = np.where(there, 1 / max(n_units, 1), 0.0)
     return replace(
         estimate,
-        se=se,
-        df=df,
-        ci_low=low,
-        ci_high=high,
-        p=p,
+        **by_t(estimate.delta, se, df, confidence=confidence),
         p_sign_flip=flipped,
         not_estimable=reason,
         by_narrative=values,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
+from audit.statistics.estimates import EPSILON, GapEstimate, by_t
 from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import either, plural
 
@@ -75,17 +75,11 @@ def crossed_gap(gaps: FloatArray, *, confidence: float, n_answers: int) -> Cross
         df = float(n - 1 if of_rows >= of_columns else v - 1)
     reason = "" if largest > 0 else "all narratives give the same gap in every wording"
     se = (largest / (n * v)) ** 0.5 if largest > 0 else float("nan")
-    low, high, p = t_interval(mean, se, df, confidence=confidence)
     by_narrative = np.full(len(gaps), np.nan)
     by_narrative[used] = rows
     return Crossed(
         estimate=GapEstimate(
-            delta=mean,
-            se=se,
-            df=df,
-            ci_low=low,
-            ci_high=high,
-            p=p,
+            **by_t(mean, se, df, confidence=confidence),
             d_z=float("nan"),
             n_narratives=n,
             n_narratives_asked=len(gaps),

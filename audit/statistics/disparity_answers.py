@@ -96,7 +96,7 @@ def _gap_of(
         unproven.append(estimated.within.code if isinstance(estimated.within, OneWord) else "one_term")
     elif each.view.against and not isinstance(each.scopes.get(LABELS), GapEstimate):
         unproven.append("any_label")
-    if scope == TERMS and not _is_shown(each.without_word, made.delta):
+    if scope == TERMS and not is_shown(each.without_word, made.delta):
         unproven.append("terms_differ")
     rest = each.without_extreme.get(scope)
     worst = each.at_worst(scope, plan.confidence)
@@ -138,13 +138,13 @@ def _gap_of(
 def _qualified(each: GroupDisparity, made: GapEstimate) -> Iterator[str]:
     """Yield the codes of what a disparity is not shown for, or without."""
     worded = each.scopes.get(WORDINGS)
-    if worded is not None and not _is_shown(worded, made.delta):
+    if worded is not None and not is_shown(worded, made.delta):
         yield "these_wordings"
-    if not (each.view.of_rows[0] in BASELINES or _is_shown(each.without_perceiver, made.delta)):
+    if not (each.view.of_rows[0] in BASELINES or is_shown(each.without_perceiver, made.delta)):
         yield "one_perceiver"
     if each.perceivers_differ:
         yield "personas_differ"
-    if each.without_cue is not None and not _is_shown(each.without_cue, made.delta):
+    if each.without_cue is not None and not is_shown(each.without_cue, made.delta):
         yield "one_cue"
 
 
@@ -315,7 +315,7 @@ def _is_certain(made: GapEstimate | NotEstimableError | None) -> TypeGuard[GapEs
     return isinstance(made, GapEstimate) and (made.se > 0 or made.not_estimable.endswith(SAME))
 
 
-def _is_shown(made: GapEstimate | NotEstimableError | None, sign: float) -> bool:
+def is_shown(made: GapEstimate | NotEstimableError | None, sign: float) -> bool:
     """Whether there is an estimate, and it is shown to lie on that side of 0."""
     return isinstance(made, GapEstimate) and made.leaves_out_zero(sign)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy import optimize, special
@@ -84,6 +84,12 @@ def t_interval(delta: float, se: float, df: float, *, confidence: float) -> tupl
     return delta - half, delta + half, p
 
 
+def by_t(delta: float, se: float, df: float, *, confidence: float) -> dict[str, Any]:
+    """Return an estimate and its t interval by the names of :class:`GapEstimate`."""
+    low, high, p = t_interval(delta, se, df, confidence=confidence)
+    return {"delta": delta, "se": se, "df": df, "ci_low": low, "ci_high": high, "p": p}
+
+
 def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: int, confidence: float) -> GapEstimate:
     """Give an estimate the standard error and degrees of freedom of ``n_informative`` unequal narratives."""
     reason = estimate.not_estimable
@@ -94,9 +100,8 @@ def with_spread(estimate: GapEstimate, *, se: float, df: float, n_informative: i
     if reason:
         se = float("nan")
         df = df if n_informative > 1 else float("nan")
-    low, high, p = t_interval(estimate.delta, se, df, confidence=confidence)
     d_z = estimate.delta / (se * n_informative**0.5) if n_informative > 0 else float("nan")
-    return replace(estimate, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=d_z, not_estimable=reason)
+    return replace(estimate, **by_t(estimate.delta, se, df, confidence=confidence), d_z=d_z, not_estimable=reason)
 
 
 def without_interval(estimate: GapEstimate, reason: str) -> GapEstimate:
@@ -116,8 +121,7 @@ def with_variance(estimate: GapEstimate, extra: float, extra_df: float, *, confi
     if not (estimate.se > 0 and extra_df > 0):
         return estimate
     se, df = (estimate.se**2 + extra) ** 0.5, min(estimate.df, extra_df)
-    low, high, p = t_interval(estimate.delta, se, df, confidence=confidence)
-    return replace(estimate, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"))
+    return replace(estimate, **by_t(estimate.delta, se, df, confidence=confidence), d_z=float("nan"))
 
 
 def summarise_contrasts(
@@ -174,14 +178,8 @@ def summarise_contrasts(
         else:
             se = float(shares @ (used - delta) ** 2 / (n - 1)) ** 0.5
             d_z = delta / (se * n**0.5)
-    low, high, p = t_interval(delta, se, df, confidence=confidence)
     pooled = GapEstimate(
-        delta=delta,
-        se=se,
-        df=df,
-        ci_low=low,
-        ci_high=high,
-        p=p,
+        **by_t(delta, se, df, confidence=confidence),
         d_z=d_z,
         n_narratives=n,
         n_narratives_asked=n,

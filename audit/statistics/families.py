@@ -238,12 +238,7 @@ def _pair_families(
     if len(groups) < 2:
         return
     pairs = np.array(list(combinations(range(len(groups)), 2)))
-    perceivers, experiencers = (
-        _differences(labels, groups, pairs) for labels in (compared.perceiver_groups, compared.experiencer_groups)
-    )
-    weights = perceivers[:, :, None] * experiencers[:, None, :] / 2
-    if compared.nuisance is not None:
-        weights = np.stack([_pair_weights(compared, {groups[a], groups[b]}) for a, b in pairs])
+    weights = _weights_of_pairs(compared, groups, pairs)
 
     def against_others(inside: npt.ArrayLike) -> FloatArray:
         first, second = np.asarray(inside)[pairs].T
@@ -273,6 +268,16 @@ def _pair_families(
         yield from _rows(compared, "cluster", _named(names_of, members), confidence=confidence, over=over)
 
 
+def _weights_of_pairs(compared: NarrativeCube, groups: Sequence[str], pairs: IntArray) -> FloatArray:
+    """Weights, shape (pairs, P, E), of the gap of each two groups."""
+    if compared.nuisance is not None:
+        return np.stack([_pair_weights(compared, {groups[a], groups[b]}) for a, b in pairs])
+    perceivers, experiencers = (
+        _differences(labels, groups, pairs) for labels in (compared.perceiver_groups, compared.experiencer_groups)
+    )
+    return perceivers[:, :, None] * experiencers[:, None, :] / 2
+
+
 def _pair_weights(compared: NarrativeCube, pair: Set[str]) -> FloatArray:
     """Weights, shape (P, E), of the gap of two groups beside what their terms share; NaN if that cannot be told."""
     rows, columns = (
@@ -293,13 +298,7 @@ def _own_groups(compared: NarrativeCube, *, confidence: float) -> dict[tuple[str
     """Each group's own gap; of two groups, the gap of their pair for both."""
     groups = tuple(dict.fromkeys(compared.perceiver_groups))
     if len(groups) < MIN_GROUPS_OF_OWN_GAPS:
-        pairs = np.array([[0, 1]])
-        perceivers, experiencers = (
-            _differences(labels, groups, pairs) for labels in (compared.perceiver_groups, compared.experiencer_groups)
-        )
-        weights = perceivers[:, :, None] * experiencers[:, None, :] / 2
-        if compared.nuisance is not None:
-            weights = _pair_weights(compared, set(groups))[None]
+        weights = _weights_of_pairs(compared, groups, np.array([[0, 1]]))
         [member] = estimate_contrasts(compared.y, weights, confidence=confidence)
         noted = replace(member, note="; ".join(filter(None, (member.note, TWO_GROUPS))))
         return _named(groups, [noted] * len(groups))

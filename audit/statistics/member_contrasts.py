@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from audit.statistics.estimates import GapEstimate, t_interval
+from audit.statistics.estimates import GapEstimate, by_t
 from audit.statistics.ratings import FloatArray
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -56,8 +56,6 @@ def _change(key: _Key, tested: Mapping[_Key, GapEstimate], *, confidence: float)
     variance = sum(variances.values())
     by_satterthwaite = variance**2 / sum(part**2 / tested[name].df for name, part in variances.items())
     df = min(by_satterthwaite, tested[key].df)
-    se = variance**0.5
-    low, high, p = t_interval(change, se, df, confidence=confidence)
     n = sum(each.n_narratives for each in tested.values())
     by_narrative = np.full(tested[key].by_narrative.size, np.nan)
     for name, share in shares.items():
@@ -66,12 +64,7 @@ def _change(key: _Key, tested: Mapping[_Key, GapEstimate], *, confidence: float)
         parts = (own.by_narrative[used] - own.delta) / np.count_nonzero(used)
         by_narrative[used] = change + n * share * parts
     return GapEstimate(
-        delta=change,
-        se=se,
-        df=df,
-        ci_low=low,
-        ci_high=high,
-        p=p,
+        **by_t(change, variance**0.5, df, confidence=confidence),
         d_z=float("nan"),
         n_narratives=n,
         n_narratives_asked=by_narrative.size,

@@ -17,7 +17,7 @@ import numpy as np
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import effect_columns
-from audit.statistics.estimates import EPSILON, GapEstimate, t_interval
+from audit.statistics.estimates import EPSILON, GapEstimate, by_t
 from audit.statistics.ratings import BoolArray, FloatArray, divide
 from audit.statistics.reml import Reml, Solution
 from audit.tables.formatting import either, plural
@@ -51,14 +51,8 @@ class MixedFit:
 
     def estimate(self, *, confidence: float) -> GapEstimate:
         """Return the fit as an estimate of δ, with the t interval of its degrees of freedom."""
-        low, high, p = t_interval(self.delta, self.se, self.df, confidence=confidence)
         return GapEstimate(
-            delta=self.delta,
-            se=self.se,
-            df=self.df,
-            ci_low=low,
-            ci_high=high,
-            p=p,
+            **by_t(self.delta, self.se, self.df, confidence=confidence),
             d_z=self.delta / (self.se * self.n_informative**0.5),
             n_narratives=self.n_narratives,
             n_narratives_asked=self.by_narrative.size,

@@ -29,8 +29,6 @@ class Swept:
     valid: BoolArray  # shape (N, P, E), which ratings there are
     y: FloatArray  # shape (N, P, E), ratings less their grand mean, 0 where there is none
     n_each: FloatArray  # shape (N, P), ratings by perceiver, or what they count for
-    y_of_perceiver: FloatArray  # shape (N, P), means over a perceiver's ratings; 0 without one
-    columns_of_perceiver: FloatArray  # shape (N, D, P), the same of the columns
     experiencers: FloatArray  # shape (N, E, E), products of experiencers' columns
     experiencers_columns: FloatArray  # shape (N, E, D), their products with columns
     experiencers_y: FloatArray  # shape (N, E), their products with the ratings
@@ -65,8 +63,6 @@ class Swept:
             valid=valid,
             y=filled,
             n_each=n_each,
-            y_of_perceiver=y_of,
-            columns_of_perceiver=columns_of,
             experiencers=experiencers,
             experiencers_columns=np.einsum("npe,dpe->ned", o, columns) - mirrored @ columns_of.transpose(0, 2, 1),
             experiencers_y=counted.sum(axis=1) - (mirrored @ y_of[:, :, None])[:, :, 0],

@@ -39,10 +39,8 @@ class OddPair:
     p_adjusted: float  # corrected for all pairs (Bonferroni)
 
 
-def odd_pairs(cube: NarrativeCube, *, alpha: float = ALPHA) -> tuple[OddPair, ...]:
+def odd_pairs(cube: NarrativeCube) -> tuple[OddPair, ...]:
     """Find the pairs of two groups that stand out, the clearest first; the cube has no baselines.
-
-    ``alpha`` is the chance that a pair is named although none differs from the others by more than pairs do.
 
     Notes
     -----
@@ -81,7 +79,7 @@ def odd_pairs(cube: NarrativeCube, *, alpha: float = ALPHA) -> tuple[OddPair, ..
         t = np.where(left, np.abs(effects) / np.maximum(se, _DUST), 0.0)
         best = int(np.argmax(t))
         p = min(1.0, 2 * float(special.stdtr(df, -t[best])) * len(pairs))
-        if p > alpha:
+        if p > ALPHA:
             break
         chosen.append(best)
         a, b = pairs[best]

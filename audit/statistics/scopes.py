@@ -16,7 +16,7 @@ import numpy as np
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
 from audit.statistics.contrasts import column_weights, effect_columns
-from audit.statistics.estimates import GapEstimate, t_interval, without_interval
+from audit.statistics.estimates import GapEstimate, by_t, without_interval
 from audit.statistics.incomplete import cell_means
 from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import BoolArray, FloatArray
@@ -139,11 +139,8 @@ def widened_by(
     """Add the groups' part of an estimate's variance, in squared points, to that of narratives; see :func:`widened`."""
     variance = of_groups + (slope_variance(narrow) if slopes is None else slopes)
     se, df = max(variance**0.5, narrow.se), min(df, narrow.df)
-    low, high, p = t_interval(narrow.delta, se, df, confidence=confidence)
-    return replace(
-        narrow, se=se, df=df, ci_low=low, ci_high=high, p=p, d_z=float("nan"), p_sign_flip=float("nan"),
-        not_estimable="",
-    )  # fmt: skip
+    numbers = by_t(narrow.delta, se, df, confidence=confidence)
+    return replace(narrow, **numbers, d_z=float("nan"), p_sign_flip=float("nan"), not_estimable="")
 
 
 def _why_uncounted(groups: tuple[str, ...]) -> str:

@@ -349,7 +349,7 @@ def decide_verdicts(
     held = hold(gaps, None, margins=margins, alpha=alpha, power=power, n_narratives=n_narratives)
     judged = judge(held, limits)
     averages = [each for each in judged if each.held.gap.kind == "average"]
-    p = np.array([_p(each.held.gap) for each in averages])
+    p = np.array([_NAN if isinstance(made := each.held.gap.made, NotEstimableError) else made.p for each in averages])
     adjusted, _ = adjust_p(p, method="Holm")
     found = []
     for each, p_adjusted in zip(averages, adjusted.tolist(), strict=True):
@@ -365,10 +365,6 @@ def decide_verdicts(
             )
         )  # fmt: skip
     return judged, found
-
-
-def _p(gap: DecidedGap) -> float:
-    return _NAN if isinstance(gap.made, NotEstimableError) else gap.made.p
 
 
 def _verdict(

@@ -55,17 +55,14 @@ MIN_WORDINGS: Final = 8
 """With four wordings, one of them odd, the interval for any such wordings leaves out 0 in 45% of runs without a gap."""
 
 
-def _too_few(n: int) -> str:
-    return f"{plural(n, 'wording')} are too few to speak about others: that takes {MIN_WORDINGS}"
-
-
 def crossed_over_wordings(gaps: FloatArray, *, confidence: float, n_answers: int) -> Crossed:
     """Cross narratives and wordings by :func:`~audit.statistics.crossed.crossed_gap`; of few there is no interval."""
     crossed = crossed_gap(gaps, confidence=confidence, n_answers=n_answers)
     n = gaps.shape[1]
     if n >= MIN_WORDINGS:
         return crossed
-    return replace(crossed, estimate=without_interval(crossed.estimate, _too_few(n)))
+    why = f"{plural(n, 'wording')} are too few to speak about others: that takes {MIN_WORDINGS}"
+    return replace(crossed, estimate=without_interval(crossed.estimate, why))
 
 
 @dataclass(frozen=True, eq=False)

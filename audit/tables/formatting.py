@@ -76,6 +76,11 @@ def unsigned(value: float) -> str:
     return points(value, signed=False)
 
 
+def magnitude(value: float) -> str:
+    """Write the size of a number of either sign."""
+    return unsigned(abs(value))
+
+
 def interval(low: float, high: float) -> str:
     """Write an interval as "low to high", each end by `end_of`."""
     return " to ".join(map(end_of(low, high), (low, high)))
@@ -156,6 +161,12 @@ def towards(delta: float) -> str:
 def listed(names: Sequence[str], *, last: str = "and") -> str:
     """Write a list: "a", "a and b", "a, b and c"."""
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def first_few(names: Sequence[str], at_most: int = 3) -> str:
+    """List the first names, and how many more there are: "a, b and 7 more"."""
+    rest = len(names) - at_most
+    return listed([*names[:at_most], f"{rest} more"] if rest > 0 else names)
 
 
 def brief(name: str, *, at_most: int = 120) -> str:

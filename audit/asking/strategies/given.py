@@ -12,9 +12,9 @@ from typing import Any
 
 from audit.asking.plan import Plan
 from audit.asking.progress import Progress
-from audit.configuration.schema import fingerprint
 from audit.configuration.strategy import ExamplesConfig, KnowledgeConfig
 from stimuli.examples import ExamplePool, choose_random, choose_similar
+from stimuli.hashes import fingerprint
 from stimuli.strategies import EXAMPLE_PARTS, KNOWLEDGE, example_name
 
 Row = dict[str, Any]  # columns of `tables.GIVEN`

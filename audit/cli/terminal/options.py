@@ -64,6 +64,11 @@ class Usage:
     settings: bool = False  # whether it also takes `statistics.KEY=VALUE`
     measures: bool = False  # whether it also takes `measures.KEY=VALUE`
 
+    def help(self, text: str) -> str:
+        """Return how to call it, and a text in which ``{options}`` stands for what its options do."""
+        options = (*self.needed, *self.options)
+        return usage_lines(self) + text.format(options=option_lines(*options) if options else "")
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its options, without the settings."""

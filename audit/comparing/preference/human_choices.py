@@ -19,7 +19,6 @@ from audit.comparing.preference.pairs import (
     read_sides,
     sample_pairs,
 )
-from audit.configuration.schema import fingerprint
 from audit.errors import ConfigError, StoreError
 from audit.people.measure_agreement import people_tables
 from audit.people.ratings import KEY_FILE, QUESTIONS_COPY, read_human_ratings, read_key
@@ -32,6 +31,7 @@ from audit.tables.base import by_name, dictionary
 from audit.tables.formatting import printable
 from audit.tables.people_of_replies import AGREEMENT
 from audit.tables.preference import CHOICES, PEOPLE_PREFERENCE
+from stimuli.hashes import fingerprint
 
 FORM = "raters/form.html"
 
@@ -42,23 +42,13 @@ PEOPLE_PREFERENCE_TABLES: Final = by_name(CHOICES, PEOPLE_PREFERENCE)
 
 @dataclass(frozen=True)
 class PeopleChoices:
-    """People's choices between two runs' replies, and their analysis.
+    """People's choices between two runs' replies, and their analysis."""
 
-    Attributes
-    ----------
-    path
-        The folder that holds ``tables``.
-    preference, agreement
-        Columns of ``tables.PEOPLE_PREFERENCE`` and ``tables.AGREEMENT``.
-    confidence
-        Coverage of the intervals.
-    """
-
-    path: Path
+    path: Path  # the folder that holds `tables`
     labels: tuple[str, str]
-    preference: pd.DataFrame
-    agreement: pd.DataFrame
-    confidence: float
+    preference: pd.DataFrame  # columns of PEOPLE_PREFERENCE
+    agreement: pd.DataFrame  # columns of AGREEMENT
+    confidence: float  # of the intervals
     remarks: tuple[str, ...]
 
 
@@ -68,38 +58,17 @@ def holds_choices(path: Path) -> bool:
 
 
 def export_pairs(
-    folders: Sequence[Path],
+    folders: Sequence[Path],  # of two complete runs of replies, which are only read
     *,
     n: int | None,
     seed: int,
-    questions: Path | None,
+    questions: Path | None,  # a YAML file; None: the packaged one
     mask_experiencer: bool,
-    out: Path | None,
+    out: Path | None,  # None: a name made of the runs and the draw, in `reports_dir`
     reports_dir: Path,
     say: Callable[[str], None],
 ) -> Path:
-    """Draw pairs of two runs' replies for people to choose from. Return the folder that goes to raters.
-
-    Parameters
-    ----------
-    folders
-        Two complete runs of replies. They are only read.
-    n, seed, mask_experiencer
-        See :func:`audit.comparing.preference.pairs.sample_pairs`.
-    questions
-        A YAML file of questions. None: the packaged one.
-    out
-        The export's folder. Only its ``raters/`` goes to raters. None: a name made from the runs and the draw, in
-        ``reports_dir``.
-
-    Raises
-    ------
-    ConfigError
-        If the folders are not two different runs of replies to the same narratives and identities, nothing can be
-        drawn, a question cannot be used, or raters already sent choices to an earlier export there.
-    StoreError
-        If a folder holds no complete run, or ``out`` holds anything but this export.
-    """
+    """Draw pairs of two runs' replies for people to choose from. Return the folder that goes to raters."""
     if len(folders) != 2:
         raise ConfigError(f"people export takes one run folder, or two to choose between, got {len(folders)}")
     asked = load_pair_questions(questions)

@@ -20,40 +20,24 @@ from audit.tables.preference import PEOPLE_PREFERENCE
 
 @dataclass(frozen=True)
 class CrossedMean:
-    """A mean over a sample of narratives and a sample of raters. Unrounded; NaN if it cannot be estimated.
+    """A mean over a sample of narratives and a sample of raters. Unrounded; NaN if it cannot be estimated."""
 
-    Attributes
-    ----------
-    mean
-        Over narratives, of the mean over their raters.
-    p
-        Of the t-test against 0.
-    var_raters, var_narratives
-        Variances between the raters' and between the narratives' true means, at least 0.
-    note
-        Why there is no interval, or what it generalises to; else empty.
-    """
-
-    mean: float
+    mean: float  # over narratives, of the mean over their raters
     se: float
     df: float
     ci_low: float
     ci_high: float
-    p: float
-    var_raters: float
-    var_narratives: float
-    note: str = ""
+    p: float  # of the t-test against 0
+    var_raters: float  # variance between the raters' true means, at least 0
+    var_narratives: float  # the same between the narratives'
+    note: str = ""  # why there is no interval, or what it generalises to
 
 
 def crossed_mean(y: FloatArray, *, rater: IntArray, narrative: IntArray, confidence: float) -> CrossedMean:
     """Average raters' values over narratives, with an interval that generalises to other raters and narratives.
 
-    Parameters
-    ----------
-    y
-        Shape (n,), one value for each rater and narrative.
-    rater, narrative
-        Shape (n,), codes from 0 without gaps; no rater has a narrative twice.
+    ``y`` has shape (n,), one value for each rater and narrative; ``rater`` and ``narrative`` are codes from 0 without
+    gaps, of the same shape, and no rater has a narrative twice.
 
     Notes
     -----
@@ -110,16 +94,9 @@ def crossed_mean(y: FloatArray, *, rater: IntArray, narrative: IntArray, confide
 def preference_of_people(choices: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
     """Estimate how far people prefer the first run's replies, and the gap of that, by dimension and question.
 
-    Parameters
-    ----------
-    choices
-        Columns of ``tables.CHOICES``, one row for each rater, pair and question. Not modified.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.PEOPLE_PREFERENCE``, unrounded: the rows ``all``, ``in_group``, ``out_group`` and ``gap``.
-        What cannot be estimated is a row of NaN with a note.
+    ``choices`` has the columns of ``CHOICES``, one row for each rater, pair and question; the result has those of
+    ``PEOPLE_PREFERENCE``, with the rows ``all``, ``in_group``, ``out_group`` and ``gap``. What cannot be estimated is a
+    row of NaN with a note.
 
     Notes
     -----

@@ -16,7 +16,6 @@ from audit.asking.elicitation.plain_text import answer_of, split_words
 from audit.asking.progress import Progress
 from audit.configuration.engine import EngineConfig
 from audit.configuration.model import ModelConfig
-from audit.configuration.schema import fingerprint
 from audit.engines.base import OpenModel
 from audit.errors import ConfigError, StoreError
 from audit.runs.differences import accepted_in, choices_of, identity_of, label_runs
@@ -33,6 +32,7 @@ from audit.tasks.measures.base import Reply
 from audit.tasks.registry import task_of
 from audit.tasks.reply.judge.pairwise import MAX_TOKENS, judge_pairs
 from audit.tasks.reply.judge.rubric import judge_facts
+from stimuli.hashes import fingerprint
 from stimuli.rubrics import Rubric, load_rubric
 
 MAX_MODEL_LEN: Final = 2048
@@ -48,109 +48,55 @@ PREFERENCE_TABLES: Final = by_name(JUDGED_PAIRS, PREFERENCE)
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """The settings of the judge.
+    """The settings of the judge."""
 
-    Attributes
-    ----------
-    model
-        A folder or a hub id.
-    method
-        See :func:`audit.tasks.reply.judge.pairwise.judge_pairs`.
-    rubric_file
-        None: the packaged file.
-    criterion
-        A criterion of the rubric. None: its first.
-    n_narratives
-        Narratives to draw, by ``seed``. None: all.
-    seed
-        Draws the narratives and seeds the engine.
-    engine
-        Runs the judge; ``own`` is the first run's engine.
-    api_key_env
-        Name of the environment variable that holds the key of the server at ``base_url``.
-    """
-
-    model: str | None
+    model: str | None  # a folder or a hub id
     method: Literal["expected", "generate"] = "expected"
     rubric: str = "empathy"
-    rubric_file: Path | None = None
-    criterion: str | None = None
-    n_narratives: int | None = None
-    seed: int = 0
-    engine: Literal["own", "auto", "vllm", "transformers"] = "own"
+    rubric_file: Path | None = None  # None: the packaged one
+    criterion: str | None = None  # of the rubric; None: its first
+    n_narratives: int | None = None  # to draw; None: all
+    seed: int = 0  # draws the narratives and seeds the engine
+    engine: Literal["own", "auto", "vllm", "transformers"] = "own"  # the first run's
     base_url: str | None = None
-    api_key_env: str | None = None
+    api_key_env: str | None = None  # the environment variable with the key of that server
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A finished comparison by a judge.
-
-    Attributes
-    ----------
-    preference
-        ``tables/preference.csv``; see :data:`audit.tables.preference.PREFERENCE`.
-    confidence
-        Coverage of its intervals.
-    """
+    """A finished comparison by a judge."""
 
     path: Path
     page: Path
     labels: tuple[str, str]
-    preference: pd.DataFrame
-    confidence: float
+    preference: pd.DataFrame  # columns of PREFERENCE
+    confidence: float  # of its intervals
     remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class RunOfReplies:
-    """A complete run of replies.
-
-    Attributes
-    ----------
-    replies
-        Columns of ``tables.REPLIES``.
-    narratives
-        By identifier, as the prompts showed them.
-    """
+    """A complete run of replies."""
 
     folder: Path
     manifest: Manifest
-    replies: pd.DataFrame
-    narratives: Mapping[str, str]
+    replies: pd.DataFrame  # columns of REPLIES
+    narratives: Mapping[str, str]  # by identifier, as the prompts showed them
 
 
 def judge_runs(
     folders: Sequence[Path],
     asked: JudgeSettings,
     *,
-    out: Path | None,
+    out: Path | None,  # None: a name made of both runs and the judge's settings, in `reports_dir`
     reports_dir: Path,
     command: str,
     say: Callable[[str], None],
 ) -> Judgement:
-    """Have a model compare the replies of two complete runs, pair by pair, each pair in both orders.
+    """Have a model compare the replies of two complete runs, which are only read: each pair in both orders.
 
-    Pairs that the same judge has judged with the same settings are not judged again.
-
-    Parameters
-    ----------
-    folders
-        The two runs' folders. They are only read.
-    out
-        The comparison's folder. None: a name made from both runs and the judge's settings, in ``reports_dir``.
-
-    Raises
-    ------
-    ConfigError
-        If the folders are not two different runs of task=reply, their narratives or identities differ, they have no
-        pair in common, or no model is given.
-    StimulusError
-        If the rubric or its criterion cannot be used.
-    StoreError
-        If a folder holds no complete run, or ``out`` holds anything but this comparison.
-    ModelError
-        If the judge cannot be loaded or asked. Earlier judgements are kept.
+    Pairs that the same judge has judged with the same settings are not judged again; if a ModelError ends the
+    judging, what was judged is kept.
     """
     if not asked.model:
         raise ConfigError(

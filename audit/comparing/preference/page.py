@@ -81,28 +81,16 @@ class ShownPair:
 
 
 def render_judgement(
-    preference: pd.DataFrame,
-    pairs: pd.DataFrame,
+    preference: pd.DataFrame,  # columns of PREFERENCE
+    pairs: pd.DataFrame,  # columns of JUDGED_PAIRS, and the replies, `text_1` and `text_2`
     *,
     labels: tuple[str, str],
-    narratives: Mapping[str, str],
+    narratives: Mapping[str, str],  # texts by identifier
     manifest: JudgementManifest,
-    remarks: Sequence[str],
-    limits: Sequence[RemarkLike],
+    remarks: Sequence[str],  # what limits the whole comparison
+    limits: Sequence[RemarkLike],  # the same of single dimensions
 ) -> str:
-    """Render the page of a comparison by a judge, as HTML that can be encoded as UTF-8.
-
-    Parameters
-    ----------
-    preference
-        Columns of ``tables.PREFERENCE``.
-    pairs
-        Columns of ``tables.JUDGED_PAIRS``, and the replies, ``text_1`` and ``text_2``.
-    narratives
-        Texts by identifier.
-    remarks, limits
-        What limits the whole comparison, in words, and single dimensions.
-    """
+    """Render the page of a comparison by a judge, as HTML that can be encoded as UTF-8."""
     results = Results({"preference": preference, "pairs": pairs}, {}, manifest.confidence)
     level, judged = results.level, results.rows("pairs")
     own = {

@@ -29,21 +29,11 @@ _BETWEEN: Final = "\n\n" + "\u2500" * 12 + "\n\n"
 
 @dataclass(frozen=True, eq=False)
 class PairSample:
-    """Pairs of replies to choose from.
+    """Pairs of replies to choose from."""
 
-    Attributes
-    ----------
-    items
-        As for single replies, but each shown text holds both replies, one below the other.
-    sides
-        Columns of :data:`PAIR_SIDES`, one row an item.
-    n_same
-        Pairs left out because both replies have the same words.
-    """
-
-    items: ItemSample
-    sides: pd.DataFrame
-    n_same: int
+    items: ItemSample  # as for single replies, but each shown text holds both replies, one below the other
+    sides: pd.DataFrame  # columns of PAIR_SIDES, one row an item
+    n_same: int  # pairs left out because both replies have the same words
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -66,20 +56,9 @@ class PairSample:
 def sample_pairs(pairs: pd.DataFrame, *, n: int | None, seed: int, mask_experiencer: bool = False) -> PairSample:
     """Draw pairs of replies to the same prompt for people to choose from.
 
-    Parameters
-    ----------
-    pairs
-        One row a pair: ``pair`` (its place), ``dimension``, ``variant``, ``narrative_id``, ``emotion``, ``perceiver``,
-        ``experiencer``, ``perceiver_group``, ``experiencer_group``, ``in_group``, ``n_shared``, ``narrative`` as the
-        models were shown it, ``same_text``, and for the two runs ``text_1``, ``text_2``, ``first_reply`` and
-        ``second_reply`` (their status). Not modified.
-    n, seed, mask_experiencer
-        See :func:`audit.people.items.sample_items`; the seed also decides which reply stands first.
-
-    Raises
-    ------
-    ConfigError
-        If ``n`` is below 1, or no pair of replies can be compared or differs.
+    ``pairs`` are those of :func:`audit.comparing.preference.judging.paired_replies`, with ``narrative`` as the models
+    were shown it. The rest is as for :func:`audit.people.items.sample_items`; the seed also decides which reply stands
+    first. Raises ConfigError if no pair of replies can be compared or differs.
 
     Notes
     -----

@@ -35,17 +35,9 @@ INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 def preference_table(pairs: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
     """Estimate how far the first run's replies are preferred, and the gap of that, by dimension.
 
-    Parameters
-    ----------
-    pairs
-        Columns of ``tables.JUDGED_PAIRS``, of one criterion, one row a pair. Not modified.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of ``tables.PREFERENCE``, unrounded: for each dimension, in order of first appearance, the rows ``all``,
-        ``in_group``, ``out_group``, ``baseline`` if there are such pairs, and ``gap``. What cannot be estimated is a
-        row of NaN with a note.
+    ``pairs`` has the columns of ``JUDGED_PAIRS``, of one criterion; the result has those of ``PREFERENCE``: for each
+    dimension, in order of first appearance, the rows ``all``, ``in_group``, ``out_group``, ``baseline`` if there are
+    such pairs, and ``gap``. What cannot be estimated is a row of NaN with a note.
 
     Notes
     -----

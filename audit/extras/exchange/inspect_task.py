@@ -7,7 +7,7 @@ of the run that ``report answers=LOG.eval`` makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -139,11 +139,8 @@ def _asked(prompts: str) -> AskedRatings:
 
 def _sample(record: dict[str, Any]) -> Sample:
     labels = {name: value for name, value in record.items() if name not in _NOT_LABELS}
-    return Sample(id=record["id"], input=_messages(record["messages"]), metadata=labels)
-
-
-def _messages(messages: Sequence[dict[str, str]]) -> list[ChatMessage]:
-    return [_ROLES[each["role"]](content=each["content"]) for each in messages]
+    messages: list[ChatMessage] = [_ROLES[each["role"]](content=each["content"]) for each in record["messages"]]
+    return Sample(id=record["id"], input=messages, metadata=labels)
 
 
 def _extra_body(text: str, begun: str) -> dict[str, Any] | None:

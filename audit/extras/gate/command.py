@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from audit.cli.terminal.base import Command
-from audit.cli.terminal.options import Option, Usage, a_number, a_path, a_text, option_lines, true_or_false, usage_lines
+from audit.cli.terminal.options import Option, Usage, a_number, a_path, a_text, true_or_false
 from audit.cli.terminal.printing import note, print_table, tell
 from audit.errors import report_command
 
@@ -64,10 +64,6 @@ docs/gate.md has the rules, the files and a workflow.
 """
 
 
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.needed, *_USAGE.options))
-
-
 def _places(words: Sequence[str]) -> Iterator[Path]:
     """Yield where this command's verdict will go, even if its words are wrong."""
     out = [text for name, _, text in (word.partition("=") for word in words) if name == _OUT.name and text]
@@ -111,7 +107,7 @@ COMMAND: Final = Command(
     "gate",
     "test whether a run's gaps, and who gets less, are smaller than a margin, or no worse than a baseline's: exit code "
     "0 passed, 1 failed, 3 undecided",
-    _help,
+    lambda: _USAGE.help(_HELP),
     _gate,
     usages=(_USAGE,),
 )

@@ -40,7 +40,7 @@ from audit.report.verdicts import OF_MEASURES, REASONS
 from audit.runs.differences import choices_of, ends_in, identity_of, thinking_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.formatting import brief, listed, plural, printable, scale_end
+from audit.tables.formatting import brief, first_few, listed, plural, printable, scale_end
 from audit.tables.ratings import ASKED_AGAIN, MANIPULATED
 from audit.tables.replies import REPLIES
 from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
@@ -675,7 +675,7 @@ def _verdict_in_words(gated: Gated) -> str:
         said = [f"{_apart(groups, beside=beside, rated=_rated(gated.measure))} by more than {margin}"] if groups else []
         if gaps:
             what = ("the margin" if groups else margin) + of_refusals
-            names = _few([gap_name(row.held.gap) for row in gaps])
+            names = first_few([gap_name(row.held.gap) for row in gaps])
             said.append(f"{names} {'is' if len(gaps) == 1 else 'are'} shown to be {worse} {what}")
         return f"failed: {'; '.join(said)}"
     if gated.verdict == "passed":
@@ -712,7 +712,7 @@ def _apart(rows: Sequence[Judged], *, beside: bool, rated: str) -> str:
         ([row for row in rows if _estimate_of(row.held.gap) > 0], f"{rated} higher than", "farther above"),
     ):
         if own:
-            names = _few(
+            names = first_few(
                 [f"{brief(g.member)} ({brief(g.dimension)}, {brief(g.variant)})" for g in (r.held.gap for r in own)]
             )
             verb = "group {} is" if len(own) == 1 else "groups {} are"
@@ -774,8 +774,3 @@ def gap_name(gap: DecidedGap) -> str:
         "group_refusals": f"D of refusals of {gap.member} (who is refused more)",
     }  # fmt: skip
     return f"{gap.dimension} ({gap.variant}): {of.get(gap.kind, f'δ of {gap.kind} {gap.member}')}"
-
-
-def _few(names: Sequence[str], *, at_most: int = 3) -> str:
-    rest = len(names) - at_most
-    return listed([*names[:at_most], *([f"{rest} more"] if rest > 0 else [])])

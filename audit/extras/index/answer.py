@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from audit.errors import command_line, report_command
 from audit.report.verdicts import STEPS
-from audit.tables.formatting import listed
+from audit.tables.formatting import first_few, listed
 from audit.tasks.outcome import asked_before
 
 _FOUND: Final = ("gap", "within")
@@ -25,7 +25,6 @@ _WEAK_LESS: Final = {
 }
 """What the claims of rows, and their columns, leave of a finding."""
 _HERE: Final = " In this page's folder:"  # where commands find the folders that they name
-_NAMED: Final = 3
 _COMPARED: Final = 12  # most runs of a command
 _Row: TypeAlias = Mapping[str, Any]
 
@@ -116,8 +115,7 @@ def next_of_runs(rows: Sequence[_Row], *, compared: bool, run_dir: str) -> Index
             row["next_command"] for row in left_rows
             if step != STEPS["other_model"] or not asked_before(str(row["next_command"]), row, rows)
         ]  # fmt: skip
-        which = listed(own if n <= _NAMED else [*own[:_NAMED], f"{n - _NAMED} more"])
-        where = f" ({n} of {len(runs)} runs: {which})" if len(runs) > 1 else ""
+        where = f" ({n} of {len(runs)} runs: {first_few(own)})" if len(runs) > 1 else ""
         made = tuple(dict.fromkeys(filter(None, map(str, commands))))
         place = _HERE if any(each.startswith((command_line("report"), command_line("gate"))) for each in made) else ""
         return IndexStep(f"{step}{where}{place}", made)

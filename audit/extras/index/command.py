@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from audit.cli.terminal.base import OK, Command
-from audit.cli.terminal.options import Option, Usage, a_path, option_lines, usage_lines
+from audit.cli.terminal.options import Option, Usage, a_path
 from audit.cli.terminal.printing import note, print_table, say, tell
 from audit.errors import command_line
 from audit.tables.formatting import plural, printable
@@ -28,10 +28,6 @@ that cannot be read, is listed with the reason. No model is loaded.
 
 {options}
 """
-
-
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.options))
 
 
 def _index(words: Sequence[str]) -> int:
@@ -74,6 +70,6 @@ def _named(models: Sequence[str]) -> str:
 COMMAND: Final = Command(
     "index",
     "show all runs of a folder on one page, grouped by which can be compared with each other",
-    _help,
+    lambda: _USAGE.help(_HELP),
     _index,
 )

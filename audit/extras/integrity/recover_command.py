@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from audit.cli.terminal.base import OK, Command
-from audit.cli.terminal.options import Usage, usage_lines
+from audit.cli.terminal.options import Usage
 from audit.cli.terminal.printing import tell
 
 _USAGE: Final = Usage("recover", "RUN_DIR")
@@ -21,10 +21,6 @@ analyses them as ratings of another tool.
 """
 
 
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP
-
-
 def _recover(words: Sequence[str]) -> int:
     from audit.extras.integrity.recover import recover
 
@@ -37,4 +33,6 @@ def _recover(words: Sequence[str]) -> int:
     return OK
 
 
-COMMAND: Final = Command("recover", "repair a damaged run folder as far as possible", _help, _recover, usages=(_USAGE,))
+COMMAND: Final = Command(
+    "recover", "repair a damaged run folder as far as possible", lambda: _USAGE.help(_HELP), _recover, usages=(_USAGE,)
+)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from audit.cli.terminal.base import OK, Command
-from audit.cli.terminal.options import Option, Usage, option_lines, true_or_false, usage_lines
+from audit.cli.terminal.options import Option, Usage, true_or_false
 from audit.cli.terminal.printing import say, tell
 from audit.errors import ConfigError, report_command
 
@@ -59,10 +59,6 @@ other commands do the first check whenever they read a run.
 """
 
 
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.options))
-
-
 def _verify(words: Sequence[str]) -> int:
     from audit.extras.integrity.verification import accept_run, verify_run
     from audit.extras.integrity.verified_comparison import is_of_runs, verify_of_runs
@@ -101,7 +97,7 @@ def _verify(words: Sequence[str]) -> int:
 COMMAND: Final = Command(
     "verify",
     "check that a run's files are unchanged, and that its tables and page follow from them: exit code 0 or 1",
-    _help,
+    lambda: _USAGE.help(_HELP),
     _verify,
     usages=(_USAGE,),
 )

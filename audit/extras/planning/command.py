@@ -62,10 +62,6 @@ options:
 """
 
 
-def _help() -> str:
-    return _HELP.format(options=option_lines(*_OPTIONS)) + overrides_help("plan")
-
-
 def _plan(words: Sequence[str]) -> int:
     given, overrides = split_arguments(_USAGE, words)
     options = {option.name: given[option] for option in _OPTIONS}
@@ -282,7 +278,7 @@ def _show_sum(plans: Sequence[dict[str, Any]]) -> None:
 COMMAND: Final = Command(
     "plan",
     "estimate what a run will take: prompts, tokens, time, money, disk",
-    _help,
+    lambda: _HELP.format(options=option_lines(*_OPTIONS)) + overrides_help("plan"),
     _plan,
     usages=(_USAGE,),
     overrides=True,

@@ -35,10 +35,6 @@ options:
 """
 
 
-def _help() -> str:
-    return _HELP.format(options=option_lines(*_OPTIONS)) + overrides_help("doctor")
-
-
 def _doctor(words: Sequence[str]) -> int:
     given, overrides = split_arguments(_USAGE, words)
     probe, limit_s, out = bool(given[_PROBE]), given[_LIMIT], given[_OUT]
@@ -66,7 +62,7 @@ def _one(config: AuditConfig, *, probe: bool, limit_s: float, out: Path | None) 
 COMMAND: Final = Command(
     "doctor",
     "show what is installed, which engine a run would use, and whether it answers",
-    _help,
+    lambda: _HELP.format(options=option_lines(*_OPTIONS)) + overrides_help("doctor"),
     _doctor,
     usages=(_USAGE,),
     overrides=True,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from audit.cli.terminal.base import OK, Command
-from audit.cli.terminal.options import Option, Usage, a_path, one_of, option_lines, usage_lines, whole_from
+from audit.cli.terminal.options import Option, Usage, a_path, one_of, whole_from
 from audit.cli.terminal.printing import note, print_table, say, tell
 from audit.errors import command_line
 from audit.tables.formatting import count, coverage, dimension_title, interval, points
@@ -52,10 +52,6 @@ says what is reproduced, and what is unknown about the study.
 
 `python -m audit report --help` lists the settings of the analysis, statistics.KEY=VALUE.
 """
-
-
-def _help() -> str:
-    return usage_lines(_USAGE) + _HELP.format(options=option_lines(*_USAGE.options))
 
 
 def _replicate(words: Sequence[str]) -> int:
@@ -107,7 +103,7 @@ def _show(replication: Replication) -> None:
 COMMAND: Final = Command(
     "replicate",
     "reproduce the published study's numbers and figures from its released result files",
-    _help,
+    lambda: _USAGE.help(_HELP),
     _replicate,
     usages=(_USAGE,),
 )

@@ -15,7 +15,7 @@ from audit.asking.elicitation.rules import OF_ANSWERS
 from audit.asking.progress import Progress
 from audit.comparing.comparison import Comparison, compare_folders
 from audit.comparing.ratings import RatingComparison
-from audit.configuration.schema import fingerprint, load_statistics
+from audit.configuration.schema import load_statistics
 from audit.errors import ConfigError, StoreError
 from audit.extras.replication.released_results import (
     N_STUDY,
@@ -34,6 +34,7 @@ from audit.runs.store import RunFolder
 from audit.tables.formatting import plural
 from audit.tasks.base import Published
 from audit.tasks.registry import task_of
+from stimuli.hashes import fingerprint
 from stimuli.identities import IDENTITIES_FILE
 from stimuli.narratives import HOU2025_COUNTS, load_narratives
 

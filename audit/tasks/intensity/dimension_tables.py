@@ -15,7 +15,7 @@ from audit.report.section import Captioned
 from audit.report.sentences import ALONE, direction
 from audit.report.table_layout import IfKnown, ShownColumn, degrees, interval_column, out_of, said
 from audit.report.tables import COMPARISONS, CONTROLS, MANIPULATION, calls
-from audit.tables.formatting import SCOPES, bare_p, brief, count, plural, points, rate, unsigned
+from audit.tables.formatting import SCOPES, bare_p, brief, count, magnitude, plural, points, rate
 from audit.tables.shared import OVERALL
 
 _PAIRS: Final = {
@@ -277,6 +277,6 @@ def _check(row: PlacedRow) -> tuple[str, str]:
     shift = row.number("shift_points")
     if row["check"] != "tipping_point" or not math.isfinite(shift):
         return _CHECKS.get(row["check"], str(row["check"])), show(row, "delta", points)
-    size = show(row, "shift_points", lambda value: unsigned(abs(value)))
+    size = show(row, "shift_points", magnitude)
     words = Markup("all missing ratings {} points {} than expected").format(size, direction(shift))
     return words, points(0.0)

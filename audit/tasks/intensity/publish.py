@@ -15,13 +15,7 @@ from audit.configuration.analysis_settings import REFUSAL_MARGIN, AnalysisSettin
 from audit.report.explorer import Explorer, explore
 from audit.runs.manifest import Manifest, RecordedCheck
 from audit.runs.store import RunFolder
-from audit.tables.formatting import (
-    count,
-    either,
-    interval,
-    plural,
-    unsigned,
-)
+from audit.tables.formatting import count, either, interval, magnitude, plural, unsigned
 from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
 from audit.tables.ratings import (
     ASKED_AGAIN,
@@ -300,7 +294,7 @@ def _on_check(row: Mapping[str, Any], code: str, *, n_available: float) -> str:
     spread = f" ({interval(row['ci_low'], row['ci_high'])})" if row["ci_low"] == row["ci_low"] else ""
     apart = row["difference"]
     told = (
-        f"Without any identity, {higher} was rated {unsigned(abs(apart))} points {'lower' if apart < 0 else 'higher'} "
+        f"Without any identity, {higher} was rated {magnitude(apart)} points {'lower' if apart < 0 else 'higher'} "
         f"than {lower}{spread}, over {plural(row['n_pairs'], 'narrative')}"
     )
     least = f"{unsigned(row['least_response'])} points"

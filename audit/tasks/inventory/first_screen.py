@@ -16,7 +16,7 @@ from audit.report.results import Results
 from audit.report.run_page import source_of
 from audit.report.section import Paragraph
 from audit.report.summary import CHANGED, ShortAnswer, Summary, summary
-from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, points, unsigned
+from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, magnitude, plural, points
 
 _DRAWN: Final = 6  # differences that the picture has room for
 _NAMED: Final = 4  # most differences named in a sentence
@@ -66,7 +66,7 @@ def summary_of_answers(
     size = Markup("")
     if largest is not None:
         words_of = Markup("the largest found is {} points on an item scale of {}.")
-        size = words_of.format(show(largest, "difference", lambda value: unsigned(abs(value))), scale)
+        size = words_of.format(show(largest, "difference", magnitude), scale)
     tested = [row for own in parts.values() for row in _tested(own.rows("affect_groups"))]
     varies = Markup("")
     denied = [CHANGED] if any(limit.title == LIMITS["accepted"] for limit in limits) else []

@@ -10,11 +10,12 @@ from typing import Any, Final, Literal, cast, overload
 
 from audit.asking.plan import ENOUGH, enough_for
 from audit.asking.run_identity import PLACES, READS, TOLD, asked_model_name, identity_asked, settings_of
-from audit.configuration.schema import AuditConfig, fingerprint
+from audit.configuration.schema import AuditConfig
 from audit.configuration.task import InventoryTask
 from audit.errors import ConfigError
 from audit.tables.formatting import plural
 from audit.tasks.inventory.tables import DEFAULT
+from stimuli.hashes import fingerprint
 from stimuli.identities import Dimension, Identity, load_dimensions
 from stimuli.inventories import Inventory, Presentation, QuestionnaireSheet, load_affect, read_inventory, sheets
 from stimuli.narratives import Narrative, Narratives, load_narratives
@@ -110,16 +111,8 @@ class InventoryPlan:
     method: Literal["expected", "generate"]
     max_tokens: int | None  # of a written answer; None if nothing is written
     strategy: Strategy  # always the empty one; the manifest has a place for it
-
-    @property
-    def before(self) -> tuple[str, ...]:
-        """Nothing is asked before the items."""
-        return ()
-
-    @property
-    def n_again(self) -> int:
-        """Items are asked once."""
-        return 0
+    before = ()  # nothing is asked before the items
+    n_again = 0  # items are asked once
 
     @property
     def room(self) -> int:

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.configuration.measures import MeasuresConfig
-from audit.configuration.schema import fingerprint
 from audit.engines.bertscore import BertScorer
 from audit.tasks.measures.base import Measure, Reply, Wanted
 from stimuli.errors import StimulusError
+from stimuli.hashes import fingerprint
 from stimuli.narratives import Narrative
 from stimuli.tables import read_cells
 
@@ -40,6 +40,8 @@ MEASURES: Final = (
 class BertScoreScorer:
     """Takes precision, recall and F1 of each reply against the references of its narrative."""
 
+    measures = MEASURES
+
     def __init__(
         self,
         references: Mapping[str, Sequence[str]],
@@ -52,11 +54,6 @@ class BertScoreScorer:
     ) -> None:
         self._references = {narrative_id: tuple(own) for narrative_id, own in references.items()}
         self._scorer = BertScorer(model, layer=layer, revision=revision, device=device, download=download)
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """See :class:`audit.tasks.measures.base.Scorer`."""
-        return MEASURES
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -6,8 +6,6 @@ it is ("I am sad to hear that") is not read.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -23,6 +21,7 @@ from audit.configuration.measures import MeasuresConfig
 from audit.tasks.measures.base import Measure, Reply, Wanted
 from audit.tasks.measures.lexical import can_be_read
 from audit.tasks.measures.wordlists import EmotionForms, load_forms, plain_sentence
+from stimuli.hashes import fingerprint
 from stimuli.narratives import EmotionWords, Narrative, emotion_words
 from stimuli.sentences import sentences
 
@@ -86,7 +85,7 @@ class Vocabulary:
     def sha256(self) -> str:
         """Hash of emotions, forms and phrases."""
         content = [{emotion: sorted(forms) for emotion, forms in self.forms.items()}, self.phrases.unless]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return fingerprint(content)
 
     @cached_property
     def _finder(self) -> _Finder:
@@ -108,13 +107,10 @@ class EmotionScorer:
     The last two are NaN if the narrative's emotion is not in the vocabulary.
     """
 
+    measures = EMOTION
+
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
         self._vocabulary = vocabulary_of() if vocabulary is None else vocabulary
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """:data:`EMOTION`."""
-        return EMOTION
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -88,13 +88,10 @@ class LexicalScorer:
        23(4), 454–476.
     """
 
+    measures = LEXICAL
+
     def __init__(self) -> None:
         self._patterns = load_patterns()
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """:data:`LEXICAL`."""
-        return LEXICAL
 
     @property
     def facts(self) -> dict[str, Any]:

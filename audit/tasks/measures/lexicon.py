@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -19,6 +17,7 @@ from audit.tasks.measures.base import Measure, Reply, Wanted
 from audit.tasks.measures.regard import IdentityMask
 from audit.tasks.measures.wordlists import FORMS_FILE, EmotionForms, load_forms, plain_sentence
 from stimuli.errors import StimulusError
+from stimuli.hashes import fingerprint
 from stimuli.narratives import EmotionWords, Narrative, emotion_valence, emotion_words
 from stimuli.sentences import sentences, words
 from stimuli.table_files import SUFFIXES
@@ -79,7 +78,7 @@ class EmotionLexicon:
     def sha256(self) -> str:
         """Hash of words, emotions and phrases, whatever the format of the file."""
         content = [{word: sorted(own) for word, own in self.emotions.items()}, self.phrases and self.phrases.sha256]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return fingerprint(content)
 
     def profile(self, text: str) -> Counter[str]:
         """Count, for each emotion, the words of a text that are associated with it."""
@@ -117,6 +116,8 @@ class LexiconScorer:
        29(3), 436–465.
     """
 
+    measures = LEXICON
+
     def __init__(
         self,
         lexicon: EmotionLexicon,
@@ -128,11 +129,6 @@ class LexiconScorer:
         self._lexicon, self._narrative = lexicon, narrative
         self._mask = IdentityMask(terms)
         self._emotions = emotion_words() if emotions is None else emotions
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """:data:`LEXICON`."""
-        return LEXICON
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -53,6 +53,8 @@ class PerplexityScorer:
     vocabulary: values of two scorers cannot be compared.
     """
 
+    measures = MEASURES
+
     def __init__(
         self,
         model: str = "embedded:smollm2",
@@ -62,11 +64,6 @@ class PerplexityScorer:
         download: bool = False,
     ) -> None:
         self._scorer = LikelihoodModel(model, revision=revision, device=device, download=download)
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """See :class:`audit.tasks.measures.base.Scorer`."""
-        return MEASURES
 
     @property
     def facts(self) -> dict[str, Any]:

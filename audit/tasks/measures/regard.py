@@ -103,11 +103,7 @@ class RegardScorer:
     classifier: Classifier
     classes: Sequence[str]  # of the classifier's labels, in their order
     mask: IdentityMask
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """``regard``, then the probabilities of the four classes."""
-        return _MEASURES
+    measures = _MEASURES  # `regard`, then the probabilities of the four classes
 
     @property
     def facts(self) -> dict[str, Any]:

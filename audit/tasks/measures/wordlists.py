@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from stimuli import yaml_files
+from stimuli.hashes import fingerprint
 from stimuli.sentences import sentences
 from stimuli.yaml_files import read_yaml
 
@@ -39,7 +38,7 @@ class ReplyPatterns:
     @property
     def sha256(self) -> str:
         """Hash of the patterns."""
-        return _sha256({kind: [self.patterns[kind], self.unless[kind]] for kind in KINDS})
+        return fingerprint({kind: [self.patterns[kind], self.unless[kind]] for kind in KINDS})
 
     def kinds_in(self, text: str) -> frozenset[str]:
         """Return which of :data:`KINDS` a text holds. Patterns match within one sentence."""
@@ -62,7 +61,7 @@ class EmotionForms:
     @property
     def sha256(self) -> str:
         """Hash of forms and phrases."""
-        return _sha256([sorted(map(sorted, self.families)), self.unless])
+        return fingerprint([sorted(map(sorted, self.families)), self.unless])
 
     def family_of(self, word: str) -> tuple[str, ...]:
         """Return the family of a word in lower case; empty if it has none."""
@@ -120,7 +119,3 @@ def _either(expressions: tuple[str, ...]) -> re.Pattern[str]:
 
 def _maybe(expressions: tuple[str, ...]) -> re.Pattern[str] | None:
     return _either(expressions) if expressions else None
-
-
-def _sha256(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -114,15 +114,12 @@ class EmotionRecognition:
     ``unreadable`` is 1 if no label can be read, else 0.
     """
 
+    measures = RECOGNITION
+
     def __init__(self, labels: Sequence[str], synonyms: Mapping[str, Sequence[str]] | None = None) -> None:
         self._labels = tuple(labels)
         self._synonyms = {label: tuple(own) for label, own in (synonyms or {}).items()}
         label_of("", self._labels, synonyms=self._synonyms)  # raises ValueError if they cannot be used
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """:data:`RECOGNITION`."""
-        return RECOGNITION
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -170,6 +167,8 @@ class CauseSpans:
     .. [2] Rajpurkar, Jia and Liang (2018), SQuAD 2.0, arXiv:1806.03822.
     """
 
+    measures = CAUSES
+
     def __init__(self, spans: Mapping[str, Sequence[str]]) -> None:
         for narrative_id, own in spans.items():
             if isinstance(own, str):
@@ -178,11 +177,6 @@ class CauseSpans:
         self._wanted = {
             name: [found for span in own if (found := _words(span))] or [[]] for name, own in self._spans.items()
         }
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """:data:`CAUSES`."""
-        return CAUSES
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -240,13 +234,10 @@ class CauseEntailment:
     begin with yes or no, or is both ("yes and no"), is unreadable, and missing from the other measures.
     """
 
+    measures = ENTAILMENTS
+
     def __init__(self, is_cause: Mapping[str, bool]) -> None:
         self._is_cause = dict(is_cause)
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """:data:`ENTAILMENTS`."""
-        return ENTAILMENTS
 
     @property
     def facts(self) -> dict[str, Any]:

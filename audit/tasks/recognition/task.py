@@ -16,7 +16,7 @@ import pandas as pd
 from audit.asking.elicitation.plain_text import answer_of
 from audit.asking.plan import Plan
 from audit.configuration.measures import MeasuresConfig
-from audit.configuration.schema import AuditConfig, fingerprint
+from audit.configuration.schema import AuditConfig
 from audit.configuration.task import RecognitionTask
 from audit.errors import ConfigError
 from audit.runs.manifest import Manifest
@@ -28,6 +28,7 @@ from audit.tasks.recognition.scorer import CAUSES, CauseEntailment, CauseSpans, 
 from audit.tasks.reply.written import WrittenTexts
 from audit.tasks.task_words import TaskWords, delta_of_measures
 from stimuli.conversations import Conversations
+from stimuli.hashes import fingerprint
 
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark

@@ -35,14 +35,7 @@ from audit.report.summary import (
     summary,
 )
 from audit.report.verdicts import NOT_TOLD_APART, Step, next_step, preventing_codes, reason_in_words, worded
-from audit.tables.formatting import (
-    OF_GROUPS_AND_MODELS,
-    count,
-    coverage,
-    either,
-    plural,
-    unsigned,
-)
+from audit.tables.formatting import OF_GROUPS_AND_MODELS, count, coverage, either, magnitude, plural
 from audit.tasks.reply.measure_disparities import Measures, combined_disparity
 from audit.tasks.task_words import TaskWords
 from stimuli.words import capital
@@ -245,7 +238,7 @@ def _size(written: Sequence[Replied], words: TaskWords) -> Markup:
     return Markup("the largest gap found, {}{}, is {} times the spread (SD) of that measure over all {}.").format(
         own.name_of(row),
         Markup(" (<bdi>{}</bdi>)").format(own.title) if several else "",
-        show(row, "delta_sd", lambda value: unsigned(abs(value))),
+        show(row, "delta_sd", magnitude),
         words.texts,
     )
 
@@ -268,7 +261,7 @@ def _sure(written: Sequence[Replied], *, whose: bool) -> Markup:
         known = [each for each in ends if math.isfinite(each[0])]
         if known:
             _, row, end, name = max(known, key=lambda each: each[0])
-            size = show(row, end, lambda value: unsigned(abs(value)))
+            size = show(row, end, magnitude)
             said.append(Markup("{} may be as large as {} standard deviations ({})").format(what, size, name))
     if not said:
         return Markup("")

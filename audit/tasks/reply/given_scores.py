@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.asking.elicitation.plain_text import answer_of
-from audit.configuration.schema import fingerprint
 from audit.errors import ModelError
 from audit.tasks.measures.base import Measure, Reply, Wanted
 from stimuli.errors import StimulusError
+from stimuli.hashes import fingerprint
 from stimuli.tables import check_unique, column_names, read_cells, read_numbers
 
 NAME: Final = "scores"

@@ -103,7 +103,7 @@ def render_replies(
     absent = [(row["title"], row["note"]) for row in measures.values() if row["status"] == "absent"]
     whole = results.rows("reply_outcomes", pairs="all")
     whose = all(remark.code != "no_perceivers" for remark in remarks)
-    check = "" if read else _checked(results)
+    check = Markup("Check {}").format(story_check(results)) if results.row("manipulation") and not read else ""
     first = summary_of_replies(written, words=words, view=view, limits=limits, whose=whose, check=check)
     heading = words.heading if whose else words.heading_groups
     before, after = heading.split("{}")
@@ -181,11 +181,6 @@ def render_replies(
         tables=tables,
         cite=_prose("cite", view),
     )  # fmt: skip
-
-
-def _checked(results: Results) -> str:
-    """Say in short whether replies match the story; empty of texts that were not checked."""
-    return Markup("Check {}").format(story_check(results)) if results.row("manipulation") else ""
 
 
 def _check(results: Results) -> Captioned | None:

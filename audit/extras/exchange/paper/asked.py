@@ -115,7 +115,7 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
         digest = line(" (SHA-256 ", _digest(manifest.prompt.sha256), ")") if manifest.prompt.sha256 else ()
         yield line("The wording of the prompts is the variant ", PlainText(manifest.prompt.variant), digest, ".")
     yield from _language(manifest)
-    if (n := _n_wordings(study)) > 1:
+    if "wording" in study.rows and (n := study.rows["wording"].nunique()) > 1:
         yield line(
             f"Each prompt was asked in {n} wordings, the original among them; the mean of its ratings counts once."
         )
@@ -228,10 +228,6 @@ def _baselines(study: Study) -> list[str]:
     if "no persona" in perceivers:
         found.append("a perceiver who is given no identity at all")
     return found
-
-
-def _n_wordings(study: Study) -> int:
-    return int(study.rows["wording"].nunique()) if "wording" in study.rows else 1
 
 
 def _led(manifest: Manifest) -> Iterator[Line]:

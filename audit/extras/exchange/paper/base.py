@@ -12,7 +12,7 @@ import pandas as pd
 from audit.extras.exchange.groups import ComparedGroups, compared_groups, refused_groups
 from audit.report.cell_matrix import BASELINES
 from audit.runs.manifest import Manifest
-from audit.tables.formatting import SCOPES
+from audit.tables.formatting import SCOPES, coverage
 from audit.tables.shared import OVERALL
 
 Row = Mapping[str, Any]
@@ -39,6 +39,11 @@ class Study:
     n_missing: int  # prompts that have not been asked yet
     asked_to: str  # the request to the model, see audit.tasks.base.Task
     tables: Mapping[str, pd.DataFrame]  # of statistics, by name
+
+    @property
+    def level(self) -> str:
+        """The coverage of intervals."""
+        return coverage(self.manifest.statistics.confidence)
 
     @property
     def is_rated(self) -> bool:

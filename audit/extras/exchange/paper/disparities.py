@@ -23,7 +23,7 @@ from audit.extras.exchange.paper.table import (
 from audit.extras.exchange.paper.text import Cite, Line, PlainText, Symbol, line, told_names
 from audit.report.disparities import answer_in_words, farthest_group, limit_in_words, limits_of_row
 from audit.report.numbers import PlacedRow
-from audit.tables.formatting import count, coverage, dimension_title, error_rate, listed, p_value, unsigned
+from audit.tables.formatting import count, dimension_title, error_rate, listed, p_value, unsigned
 from stimuli.words import capital
 
 _D, _P, _T = Symbol("D"), Symbol("p"), Symbol("t")
@@ -54,7 +54,7 @@ def paper_disparity_table(study: Study, number: int) -> ManuscriptTable | None:
     corrected = any(row["family_size"] > 1 for each in study.compared for row in _shown(each, rated))
     head: list[Line] = [
         *([] if rated else [("Measure",), ("Unit",)]), ("Group",), ("Answer",), ("Narratives",),
-        ("Ratings" if rated else "Texts",), (_D,), (Symbol("SE"),), (f"{_level(study)} CI",), (_T,), (Symbol("df"),),
+        ("Ratings" if rated else "Texts",), (_D,), (Symbol("SE"),), (f"{study.level} CI",), (_T,), (Symbol("df"),),
         (_P,), *([line(_P, " corrected")] if corrected else []),
     ]  # fmt: skip
     rows: list[ManuscriptRow] = []
@@ -118,7 +118,7 @@ def _cells(row: PlacedRow, marks: Marks, decimals: int, *, corrected: bool) -> t
 
 def _notes(study: Study, *, corrected: bool) -> Iterator[Line]:
     yield line(_D, f" of a group is {_meaning(study)}.")
-    yield line(f"CI is the {_level(study)} confidence interval of the ", _T, " distribution, not corrected.")
+    yield line(f"CI is the {study.level} confidence interval of the ", _T, " distribution, not corrected.")
     yield line(_P, " is two-sided.")
     if corrected:
         yield line("Corrected ", _P, " is ", _correction(study), ".")
@@ -180,7 +180,7 @@ def disparity_methods(study: Study) -> Iterator[Line]:
             "× perceiver and of all pairs, with standard errors clustered by narrative (CR2).",
         )  # fmt: skip
     if any(map(has_interval, rows)):
-        yield line(f"Its {_level(study)} interval is of the ", _T, " distribution, and not corrected.")
+        yield line(f"Its {study.level} interval is of the ", _T, " distribution, and not corrected.")
     if any(row["family_size"] > 1 for row in rows):
         yield line("Corrected ", _P, " values are ", _correction(study), " ", Cite((HOLM,)), ".")
     yield from _spoken_of(study)
@@ -246,22 +246,13 @@ def _correction(study: Study) -> str:
 
 def _meaning(study: Study) -> str:
     """Define D: what is compared, in the view that decides, and in which unit."""
-    views = _views(study)
+    views = listed(list(dict.fromkeys(_AS_RATED[each.view] for each in study.compared)), last="or")
     if study.is_rated:
         return f"{MEANING}; {views}, on average over narratives, in points of the scale"
     return f"{OF_MEASURES}; {views}, on average over narratives, in the measure's unit"
-
-
-def _views(study: Study) -> str:
-    """Say by whom groups are rated: the views that decide."""
-    return listed(list(dict.fromkeys(_AS_RATED[each.view] for each in study.compared)), last="or")
 
 
 def _where(study: Study, each: ComparedGroups) -> Line:
     several = len({one.variant for one in study.compared}) > 1
     title = dimension_title(each.dimension)
     return (PlainText(f"{title} ({each.variant})" if several else title),)
-
-
-def _level(study: Study) -> str:
-    return coverage(study.manifest.statistics.confidence)

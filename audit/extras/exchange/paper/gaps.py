@@ -20,7 +20,7 @@ from audit.extras.exchange.paper.table import (
     row_of,
 )
 from audit.extras.exchange.paper.text import Line, PlainText, Symbol, line, told_names
-from audit.tables.formatting import MEANING, MISSING, count, coverage, dimension_title, listed, scale_end
+from audit.tables.formatting import MEANING, MISSING, count, dimension_title, listed, scale_end
 from audit.tables.shared import OVERALL
 from stimuli.words import capital
 
@@ -65,7 +65,7 @@ def _of_ratings(study: Study) -> ManuscriptTable:
         number=1,
         title=("Gap ", _DELTA, " in Rated Intensity, In-Group Minus Out-Group"),
         head=(
-            ("Gap",), ("Narratives",), ("Ratings",), (_DELTA,), (Symbol("SE"),), (f"{_level(study)} CI",),
+            ("Gap",), ("Narratives",), ("Ratings",), (_DELTA,), (Symbol("SE"),), (f"{study.level} CI",),
             (Symbol("t"),), (Symbol("df"),), (_P,), *last, (Symbol("d", "z"),),
         ),
         rows=tuple(rows),
@@ -99,7 +99,7 @@ def _of_measures(study: Study) -> ManuscriptTable:
         ("Texts",),
         (_DELTA,),
         (Symbol("SE"),),
-        (f"{_level(study)} CI",),
+        (f"{study.level} CI",),
         (Symbol("t"),),
         (Symbol("df"),),
         (_P,),
@@ -158,7 +158,7 @@ def _notes_of_ratings(study: Study, *, corrected: bool) -> Iterator[Line]:
         _DELTA, f" is {MEANING}; in points of a scale from {scale_end(scale.low)} to {scale_end(scale.high)}, on "
         "average over narratives.",
     )  # fmt: skip
-    yield line(f"CI is the {_level(study)} confidence interval of the ", Symbol("t"), " distribution, not corrected.")
+    yield line(f"CI is the {study.level} confidence interval of the ", Symbol("t"), " distribution, not corrected.")
     yield line(_P, " is two-sided.")
     if corrected:
         yield line("Corrected ", _P, " is by Holm's method, over all gaps but means over dimensions and controls.")
@@ -179,7 +179,7 @@ def _notes_of_measures(study: Study, *, corrected: bool) -> Iterator[Line]:
     yield line(
         _DELTA, f" is {OF_MEASURES}; in the measure's unit, on average over narratives.",
     )  # fmt: skip
-    yield line(f"CI is the {_level(study)} confidence interval of the ", Symbol("t"), " distribution, not corrected.")
+    yield line(f"CI is the {study.level} confidence interval of the ", Symbol("t"), " distribution, not corrected.")
     yield line(_P, " is two-sided.")
     if corrected:
         yield line("Corrected ", _P, " is by Holm's method, over the measures of a dimension.")
@@ -202,10 +202,6 @@ def _scope(study: Study) -> Iterator[Line]:
 def _title(gap: Row) -> Line:
     name = str(gap["dimension"])
     return ("mean over dimensions",) if name == OVERALL else (PlainText(dimension_title(name)),)
-
-
-def _level(study: Study) -> str:
-    return coverage(study.manifest.statistics.confidence)
 
 
 def _sentence(note: str) -> str:

@@ -15,7 +15,7 @@ from audit.report.results import Results
 from audit.report.sentences import LIMITS, LIMITS_OF_REPLIES
 from audit.report.verdicts import worded
 from audit.statistics.manipulation import codes_of
-from audit.tables.formatting import coverage, dimension_title, either, plural, unsigned
+from audit.tables.formatting import dimension_title, either, plural, unsigned
 from audit.tables.ratings import DOES_NOT_FOLLOW, FOLLOWS, NOT_SHOWN, answer_in
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.shared import OVERALL
@@ -151,7 +151,7 @@ def check_sentences(study: Study) -> Iterator[Line]:
             few = "rated to tell one from the other" if study.is_rated else "answered in words of their own"
             yield line(f"As a manipulation check, {done}. Too few were {few}.")
             continue
-        level = coverage(study.manifest.statistics.confidence)
+        level = study.level
         decimals = decimals_for([row["se"]])
         spread = (
             f", {level} CI {interval_written(row['ci_low'], row['ci_high'], decimals)}"

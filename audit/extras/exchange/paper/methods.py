@@ -25,7 +25,7 @@ from audit.extras.exchange.paper.references import (
     TITLES,
 )
 from audit.extras.exchange.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
-from audit.tables.formatting import MEANING, coverage, dimension_title, either, error_rate, listed, plural, unsigned
+from audit.tables.formatting import MEANING, dimension_title, either, error_rate, listed, plural, unsigned
 from audit.tables.ratings import ASKED_AGAIN
 from audit.tables.shared import OVERALL
 
@@ -180,7 +180,7 @@ def _analysis(study: Study) -> Iterator[Line]:
             "repeated words, stems and forms were regressors, too.",
         )  # fmt: skip
     if any(map(has_interval, gaps)):
-        level = coverage(study.manifest.statistics.confidence)
+        level = study.level
         yield line(
             f"Intervals ({level}) and two-sided ", Symbol("p"), " values are of one ", Symbol("t"), " distribution. "
             "Intervals are not corrected for multiple testing.",

@@ -96,7 +96,8 @@ def bibliography(works: Sequence[Reference]) -> str:
 
 def software(version: str) -> Reference:
     """Return this package as a work; an empty version is left out."""
-    more = (("version", _plain(version)),) if version else ()
+    # without what BibTeX or LaTeX would interpret
+    more = (("version", re.sub(r"[^A-Za-z0-9.+-]+", "", version)),) if version else ()
     return Reference("empathyaudit", (("The empathy-audit developers", ""),), "", "empathy-audit", "misc", more=more)
 
 
@@ -117,11 +118,6 @@ def _names(authors: Sequence[tuple[str, str]]) -> str:
     if len(named) > _MOST_NAMED:
         return f"{', '.join(named[:_FIRST_NAMED])}, … {named[-1]}"
     return ", & ".join(filter(None, (", ".join(named[:-1]), *named[-1:]))) or "[Authors to be filled in]"
-
-
-def _plain(text: str) -> str:
-    """Remove what BibTeX or LaTeX would interpret from a version."""
-    return re.sub(r"[^A-Za-z0-9.+-]+", "", text)
 
 
 def _in_braces(value: str) -> str:

@@ -51,14 +51,11 @@ def judge_pairs(
     rubric: Rubric,
     criterion: str,
     method: Method,
-    max_tokens: int = MAX_TOKENS,
-    shown_as: str = "",
 ) -> pd.DataFrame:
     """Ask a judge which of two replies, to one narrative and experiencer, is better, each pair in both orders.
 
     ``expected`` takes P(A) / (P(A) + P(B)), whatever would follow the letter; ``generate`` reads an answer that is A, B
-    or tie and nothing else. An order without a choice is missing, never 0.5. ``shown_as`` is what the judge reads in
-    place of every experiencer; empty shows each its own.
+    or tie and nothing else. An order without a choice is missing, never 0.5.
     """
     prompts = []
     for place, (first, second) in enumerate(pairs):
@@ -72,7 +69,7 @@ def judge_pairs(
             prompts.append(
                 rubric.pair_prompt(
                     criterion,
-                    experiencer=shown_as or a.experiencer,
+                    experiencer=a.experiencer,
                     narrative=a.narrative,
                     first=a.text,
                     second=b.text,
@@ -80,11 +77,7 @@ def judge_pairs(
                 )
             )
     opened.engine.forget()
-    answers = (
-        _expected(opened.engine, prompts)
-        if method == "expected"
-        else _generated(opened.engine, prompts, max_tokens=max_tokens)
-    )
+    answers = (_expected if method == "expected" else _generated)(opened.engine, prompts)
     rows = []
     for place, (first, _) in enumerate(pairs):
         given, swapped = answers[2 * place : 2 * place + 2]
@@ -165,10 +158,10 @@ def _probabilities(
     return np.column_stack(shares) if prompts else np.empty((0, 2))
 
 
-def _generated(engine: Engine, prompts: Sequence[Prompt], *, max_tokens: int) -> list[JudgeAnswer]:
+def _generated(engine: Engine, prompts: Sequence[Prompt]) -> list[JudgeAnswer]:
     return [
         JudgeAnswer(Status.REFUSED, response=written.text or "") if written.refused else _read(written.text)
-        for written in engine.write(prompts, max_tokens=max_tokens)
+        for written in engine.write(prompts, max_tokens=MAX_TOKENS)
     ]
 
 
