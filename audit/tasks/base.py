@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import pandas as pd
 
@@ -46,10 +46,20 @@ class Published:
     summary: Summary  # the first screen of the report
 
 
+@dataclass(frozen=True)
+class Rated:
+    """A run's ratings, or its texts as ratings whose intensity is a measure, with what the gate must know of them."""
+
+    ratings: pd.DataFrame
+    followed: Sequence[Mapping[str, Any]]  # of `MANIPULATION`
+    again: pd.DataFrame  # of `ASKED_AGAIN`
+    limits: frozenset[str] = frozenset()  # codes
+    unanswered: frozenset[tuple[str, str]] = frozenset()
+    """Dimension and name of groups whose texts do not match the story, where others do; the name is empty if they are
+    those that δ compares with the others."""
+
+
 P = TypeVar("P", bound=Planned)
-MeasureRated: TypeAlias = tuple[  # see Task.rated_by
-    pd.DataFrame, set[str], list[dict[str, Any]], pd.DataFrame, frozenset[tuple[str, str]]
-]
 
 
 class Task(ABC, Generic[P]):
@@ -100,13 +110,8 @@ class Task(ABC, Generic[P]):
     ) -> Manifest:
         """Ask for all that the run still lacks, and return its manifest; after an error earlier answers are kept."""
 
-    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> MeasureRated:
-        """Return texts as ratings whose intensity is a measure, codes of what limits it, and rows of two checks.
-
-        The rows are of ``MANIPULATION`` and of ``ASKED_AGAIN``. Last come dimension and name of groups whose texts do
-        not match the story, where others do; the name is empty if they are those that δ compares with the others. Only
-        tasks whose runs have measures.
-        """
+    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> Rated:
+        """Return texts as ratings whose intensity is a measure. Only tasks whose runs have measures."""
         raise NotImplementedError(self.kind)
 
     def followed(

@@ -43,6 +43,7 @@ from audit.runs.store import RunFolder
 from audit.tables.formatting import brief, first_few, listed, plural, printable, scale_end
 from audit.tables.ratings import ASKED_AGAIN, MANIPULATED
 from audit.tables.replies import REPLIES
+from audit.tasks.base import Rated
 from audit.tasks.limits import codes_of_run, manipulation_rows_of_run, noise_of_run
 from audit.tasks.registry import task_of
 
@@ -183,7 +184,7 @@ class _Measured:
     measure: str = ""
     no_refusals: str = ""
     followed: tuple[Mapping[str, Any], ...] = ()
-    unanswered: frozenset[tuple[str, str]] = frozenset()  # dimension and group; see audit.tasks.base.Task.rated_by
+    unanswered: frozenset[tuple[str, str]] = frozenset()  # dimension and group; see audit.tasks.base.Rated
     without_groups: tuple[str, ...] = ()  # dimensions in which groups have no δ of their own
     without_delta: tuple[str, ...] = ()  # dimensions in which the model was given no group's identity
     without_disparity: tuple[str, ...] = ()  # dimensions in which no two groups can be compared
@@ -341,22 +342,23 @@ def _measure(
         raise ConfigError(f"dimensions={unknown}: {path} has no such dimension; it has {', '.join(known)}")
     folder = RunFolder(path)
     unfinished = manifest.status == "running"
-    limits: set[str] = set()
-    unanswered: frozenset[tuple[str, str]] = frozenset()
     if measure:
-        ratings, limits, followed, again, unanswered = task_of(manifest).rated_by(folder, manifest, measure)
+        rated = task_of(manifest).rated_by(folder, manifest, measure)
     else:
-        ratings = folder.ratings_of(manifest, unfinished=unfinished)
-        answers, again = folder.table(MANIPULATED).frame(), folder.table(ASKED_AGAIN).frame()
-        followed = manipulation_rows_of_run(answers, manifest, confidence=settings.confidence)
+        answers = folder.table(MANIPULATED).frame()
+        rated = Rated(
+            ratings=folder.ratings_of(manifest, unfinished=unfinished),
+            followed=manipulation_rows_of_run(answers, manifest, confidence=settings.confidence),
+            again=folder.table(ASKED_AGAIN).frame(),
+        )
     scale = manifest.scale.low, manifest.scale.high
     told = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)
-    compact = compact_ratings(ratings)
+    compact = compact_ratings(rated.ratings)
     placebos = placebo_cubes(compact, told)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
-    on_run = codes_of_run(followed, manifest) | limits
-    noise = noise_of_run(manifest, ratings, again, confidence=settings.confidence)
-    unseen = _why_no_refusals(manifest, ratings)
+    on_run = codes_of_run(rated.followed, manifest) | rated.limits
+    noise = noise_of_run(manifest, rated.ratings, rated.again, confidence=settings.confidence)
+    unseen = _why_no_refusals(manifest, rated.ratings)
     gaps: list[DecidedGap] = []
     codes: dict[Place, frozenset[str]] = {}
     asked: dict[Place, tuple[tuple[str, ...], tuple[str, ...]]] = {}
@@ -433,8 +435,8 @@ def _measure(
         sha256=folder.ratings_sha256() if not measure else folder.parts(REPLIES).sha256(),
         measure=measure,
         no_refusals=unseen,
-        followed=tuple(followed),
-        unanswered=unanswered,
+        followed=tuple(rated.followed),
+        unanswered=rated.unanswered,
         without_groups=tuple(dict.fromkeys(without_groups)),
         without_delta=tuple(dict.fromkeys(without_delta)),
         without_disparity=tuple(dict.fromkeys(without_disparity)),

@@ -35,7 +35,7 @@ from audit.tables.replies import OF_AGAIN, OWN_GAP_RATINGS, RATIONALES, REPLIES,
 from audit.tables.run_of_replies import OF_REPLIES, REPLY_TABLES
 from audit.tables.stages import STAGES
 from audit.tasks.asked_again import VARIED, ask_missing
-from audit.tasks.base import MeasureRated, Published, Task
+from audit.tasks.base import Published, Rated, Task
 from audit.tasks.measures.base import Wanted
 from audit.tasks.measures.choose import JUDGE
 from audit.tasks.measures.outcomes import OUTCOMES
@@ -184,7 +184,7 @@ class WrittenTexts(Task[Plan]):
         )
         return self.answers(written, asked) | {"wording": [cell.wording for cell in asked.cells]}
 
-    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> MeasureRated:
+    def rated_by(self, folder: RunFolder, manifest: Manifest, measure: str) -> Rated:
         """See :meth:`audit.tasks.base.Task.rated_by`."""
         from audit.statistics.outcome import Outcome
         from audit.tasks.reply.gaps import ratings_of
@@ -197,12 +197,15 @@ class WrittenTexts(Task[Plan]):
             scores.loc[scores["measure"] == name].set_index("prompt_index")["value"].astype("float64")
             for name in (measure, OF_AGAIN + measure)
         )
-        codes = {remark.code for remark in unscored_remarks(manifest, folder)}
         again = folder.table(ASKED_AGAIN).frame()
-        again = again.assign(intensity=again["prompt_index"].map(repeated))
-        ratings = ratings_of(replies, Outcome(measure, unit="points", values=own))
         unanswered = unanswered_groups(folder, manifest, replies, followed)
-        return ratings, codes, followed, again, frozenset((each.dimension, each.group) for each in unanswered)
+        return Rated(
+            ratings=ratings_of(replies, Outcome(measure, unit="points", values=own)),
+            followed=followed,
+            again=again.assign(intensity=again["prompt_index"].map(repeated)),
+            limits=frozenset(remark.code for remark in unscored_remarks(manifest, folder)),
+            unanswered=frozenset((each.dimension, each.group) for each in unanswered),
+        )
 
     def draw(self, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Any]:
         """Draw the gaps of measures."""
