@@ -76,7 +76,7 @@ def test_a_calibrated_run_asks_less_keeps_its_sample_and_says_so(tiny_model, aud
     run = tmp_path / "run"
     ends = manifest_of(run)["ends"]
     assert ends["way"] == "calibrated"
-    assert "whether numbers end is taken from 4 prompts" in capsys.readouterr().err
+    assert "how often numbers end is estimated from 4 prompts" in capsys.readouterr().err
     sample = EndSample.of(RunFolder(run).table(END_SHARES).rows())
     assert len(sample.prompts) == ends["n_prompts"] == 4
     assert ends["max_points"] == pytest.approx(abs(sample.moved[0]).max())
@@ -236,7 +236,7 @@ def test_where_ends_vary_the_exact_way_is_taken_and_ratings_are_those_of_an_exac
     ends = manifest_of(tmp_path / "run")["ends"]
     assert ends["way"] == "exact"
     assert "ends of numbers vary between prompts" in ends["why"]
-    assert "note: whether numbers end is asked of each prompt" in capsys.readouterr().err
+    assert "note: each prompt is asked how often numbers end" in capsys.readouterr().err
     found, exact = ratings_of(tmp_path / "run"), ratings_of(tmp_path / "exact")
     assert found["intensity"].tolist() == exact["intensity"].tolist()
 

@@ -196,10 +196,10 @@ def test_a_model_that_follows_in_every_way_is_asked_in_the_simplest(run):
 
 def test_a_model_that_follows_in_no_way_is_asked_in_the_simplest_and_it_is_said(run, capsys, tmp_path):
     folder = run(Follows())
-    assert "no way is shown to follow the story" in capsys.readouterr().err
+    assert "no way of asking is shown to follow the story" in capsys.readouterr().err
     assert "No way was shown to follow the story" in page_of(folder)
     run(Follows(BEGUN), "run_dir=other")
-    assert "no way is shown to follow the story" not in capsys.readouterr().err
+    assert "no way of asking is shown to follow the story" not in capsys.readouterr().err
     assert "No way was shown to follow the story" not in page_of(tmp_path / "other")
     found = manifest_of(folder)["elicitation"]
     assert (found["method"], found["prefill"]) == PLAIN

@@ -59,8 +59,8 @@ def test_us_them_asks_what_each_side_writes_of_both():
 def test_a_preset_says_what_it_is_after_and_that_it_is_no_replication(name, paper):
     head = (conf_folder() / "experiment" / f"{name}.yaml").read_text(encoding="utf-8")
     assert f"arXiv:{paper}" in head
-    assert "NO replication" in head
-    assert "The paper's text was not at hand" in head
+    assert "NOT a replication" in head
+    assert "We had only the paper's abstract" in head
     told = DOCS.read_text(encoding="utf-8")
     assert f"experiment={name}" in told
     assert paper in told

@@ -27,7 +27,7 @@ _HELP: Final = f"""\
 usage: python -m audit cache [free=NAME|all]
 
 Lists the models that runs have unpacked from GGUF files and packages, and the hashes of large files, with their sizes.
-With free=, deletes them; what a process uses is refused. A later run makes again what it needs. Models that were
+With free=, deletes them; what is in use is not deleted. A later run creates what it needs again. Models that were
 downloaded from the hub are not here: `hf cache ls` lists them.
 
 options:

@@ -153,7 +153,7 @@ _ALL: Final = Usage(
 
 _HELP: Final = """
 Reads the ratings of a run, writes tables/, figures/ and report.html again, and prints the gap. For an unfinished run,
-analyses the ratings there are. No model is loaded.
+analyses the ratings collected so far. No model is loaded.
 
 The second form compares runs, analysed with the same settings: their gaps, the differences between them on the
 narratives they share, and a table for a paper, in OUT/comparison.html (OUT defaults to reports/comparison-<hash>). It

@@ -37,7 +37,7 @@ _SETTINGS: Final = (
 
 _HELP: Final = """
 Checks an installation: plants known gaps, disparities, echoes of words and refusals in a scripted respondent
-(model=planted), asks and analyses it as any model, and says whether what was planted is found, and nothing else. No
+(model=planted), asks and analyses it like any model, and says whether exactly what was planted is found. No
 language model is needed. The runs are made in a temporary folder, which is removed.
 
 exit codes:

@@ -95,7 +95,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         unscored = next((name for name in manifest.scorers if shards - stored.parts(SCORES, name).numbers()), None)
         if unscored is not None or manifest.status != "complete":
             missing = f"{unscored} has not scored all of its replies" if unscored else "it is not scored to the end"
-            raise StoreError(f"{folder} is not finished: {missing}; give its command again, which goes on from there")
+            raise StoreError(f"{folder} is not finished: {missing}; give its command again to continue it")
         counted = {name: score_counts(stored, name) for name in manifest.scorers}
         stages, again = stored.parts(STAGES).frame(), stored.table(ASKED_AGAIN).frame()
         table, outcomes = measures_of(manifest, replies, read_scores(stored), counted, stages=stages, again=again)

@@ -99,8 +99,8 @@ def people_gap(
     direction[0, -1] = 1.0
     if np.abs(direction @ inverse @ system - direction).max() > 1e-7:
         raise NotEstimableError(
-            "the ratings do not tell in-group from the levels of raters, narratives and experiencers; raters of two "
-            "groups or more, each with in-group and out-group items, would"
+            "in-group cannot be told from the levels of raters, narratives and experiencers; this needs raters of two "
+            "groups or more, each with in-group and out-group items"
         )
     beta = inverse @ sum(own.T @ values for own, values in swept)
     scores = np.stack([own.T @ (values - own @ beta) for own, values in swept])

@@ -140,7 +140,7 @@ def test_few_published_narratives_would_be_refused_and_docs_say_how_many():
     }
     assert (len(rows), refused) == (1375, {"generated_text": 50, "first_person_text": 0, "third_person_text": 0})
     page = " ".join((ROOT / "docs" / "stimuli.md").read_text().split())
-    assert "it would refuse 50 of the column `generated_text` (3.6%)" in page
+    assert "the check would refuse 50 of the column `generated_text` (3.6%)" in page
 
 
 def test_the_study_s_own_files_are_not_checked(audit):

@@ -45,10 +45,10 @@ _USAGE: Final = Usage(
 )
 
 _HELP: Final = """
-Tests whether a run of ratings, or of replies in one measure, has no gap as large as a margin. Two questions are asked.
-Whose side does the model take (δ)? The average gap, the gap of each emotion and group, and the refusal gap. Who gets
-less (D)? How far each group is rated below or above the others, whoever perceives. No model is loaded. The last line is
-the verdict; details are in verdict.json, junit.xml and summary.md.
+Tests whether all gaps of a run of ratings, or of one measure of replies, are smaller than a margin. Two questions are
+asked. Whose side does the model take (δ)? The average gap, the gap of each emotion and group, and the refusal gap. Who
+gets less (D)? How far each group is rated below or above the others, whoever perceives. No model is loaded. The last
+line is the verdict; details are in verdict.json, junit.xml and summary.md.
 
 exit codes:
   0  passed: every gap is shown to be within the margin
@@ -58,8 +58,8 @@ exit codes:
 
 {options}
 
-A gap never fails a model if invented groups show it too, or if it was not controlled for the repetition of words. A
-group never does if its words alone, or another group, may be why it is lower or higher.
+A gap does not fail a model if invented groups show it too, or if there was no control for repeated words. A group does
+not fail it if the group's words alone, or another group, may be the reason why it is lower or higher.
 docs/gate.md has the rules, the files and a workflow.
 """
 

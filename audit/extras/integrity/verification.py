@@ -277,7 +277,7 @@ def _drawn_again(folder: _Made, *, by_others: bool, again: str, say: Say) -> Ite
             yield Finding(name, "differs from what the answers give, and is in no ledger", f"`{again}` makes it again")
     if otherwise:
         say(
-            f"not compared: {', '.join(otherwise)}, drawn otherwise by another version"
+            f"not compared: {', '.join(otherwise)}, drawn differently by another version"
             + ("" if by_others else ", or changed together with the ledger")
         )
     if there:

@@ -75,11 +75,11 @@ def _decide(session: Session, scale: Scale, say: Say) -> dict[str, Any]:
             noted |= {"rms_points": sample.rms, "max_points": float(abs(moved).max())}
             noted["systematic_points"] = sample.systematic
     if why and sample is not None:
-        say(f"note: whether numbers end is asked of each prompt (elicitation.ends=exact), since {why}")
+        say(f"note: each prompt is asked how often numbers end (elicitation.ends=exact), because {why}")
     elif not why:
         say(
-            f"whether numbers end is taken from {plural(noted['n_prompts'], 'prompt')}, whose ratings this moves by "
-            f"{noted['rms_points']:.2g} points (root mean square), {noted['max_points']:.2g} at most"
+            f"how often numbers end is estimated from {plural(noted['n_prompts'], 'prompt')}; this changes their "
+            f"ratings by {noted['rms_points']:.2g} points (root mean square), {noted['max_points']:.2g} at most"
         )
     return noted
 

@@ -146,7 +146,7 @@ def choose(plan: Plan, folder: RunFolder, *, say: Say) -> Plan:
     for way, row in zip(own, rows, strict=True):
         say(f"  {_told(row)}: {way}{' (chosen)' if row['chosen'] else ''}")
     if in_standard_errors(rows[chosen]) < SHOWN:
-        say(f"note: no way is shown to follow the story on these {n // 2} narratives; the run's check asks about more")
+        say(f"note: no way of asking is shown to follow the story ({n // 2} narratives); the check asks about more")
     say("to choose yourself, in another run folder: elicitation=expected or generate, elicitation.prefill=TEXT")
     return _settled(plan, own[chosen], {"source": source_for(plan.config), "tried": rows})
 
