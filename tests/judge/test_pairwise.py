@@ -21,11 +21,9 @@ def pair(first, second, narrative_id="n1"):
     )
 
 
-def compare(answer, pairs, method="expected", **settings):
-    judge = opened(answer, **settings.pop("engine", {}))
-    table = judge_pairs(
-        pairs, opened=judge, rubric=load_rubric("empathy"), criterion="empathy", method=method, **settings
-    )
+def compare(answer, pairs, method="expected", *, engine=None):
+    judge = opened(answer, **(engine or {}))
+    table = judge_pairs(pairs, opened=judge, rubric=load_rubric("empathy"), criterion="empathy", method=method)
     return table, judge.engine
 
 
@@ -79,8 +77,9 @@ def test_expected_preference_is_the_hand_worked_mean_over_both_orders():
         ("<think>B or A?</think>A", " Tie!", 0.75, 0.75, False),
     ],
 )
-def test_generated_answers_make_a_preference(given, swapped, preference, first_place, consistent):
-    row = compare(says(given, swapped), [pair("one", "two")], "generate", max_tokens=99)[0].iloc[0]
+def test_generated_answers_make_a_preference(given, swapped, preference, first_place, consistent, monkeypatch):
+    monkeypatch.setattr("audit.tasks.reply.judge.pairwise.MAX_TOKENS", 99)  # this judge's tokens are letters
+    row = compare(says(given, swapped), [pair("one", "two")], "generate")[0].iloc[0]
     assert (row["preference"], row["first_place"], row["consistent"]) == (preference, first_place, consistent)
     assert (row["given_response"], row["swapped_response"]) == (given, swapped)
 
@@ -97,7 +96,7 @@ def test_generated_answers_make_a_preference(given, swapped, preference, first_p
     ],
 )
 def test_an_answer_that_is_none_of_the_three_is_missing_in_its_pair_and_never_a_tie(said, status):
-    table, _ = compare(says("A", said), [pair("one", "two"), pair("one", "two", "n2")], "generate", max_tokens=99)
+    table, _ = compare(says("A", said), [pair("one", "two"), pair("one", "two", "n2")], "generate")
     assert table["swapped_status"].tolist() == [status] * 2
     assert table["given_chose_first"].tolist() == [1.0, 1.0]
     assert table[["preference", "first_place", "consistent", "swapped_chose_first"]].isna().all(axis=None)
