@@ -354,7 +354,7 @@ def _measure(
     compact = compact_ratings(ratings)
     placebos = placebo_cubes(compact, told)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
-    on_run = codes_of_run(followed, manifest) | limits
+    on_run = codes_of_run(followed, manifest, None if measure else ratings) | limits
     noise = noise_of_run(manifest, ratings, again, confidence=settings.confidence)
     unseen = _why_no_refusals(manifest, ratings)
     gaps: list[DecidedGap] = []
