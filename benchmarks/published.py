@@ -230,6 +230,10 @@ def words(folder: Path) -> str:
 
     def rows() -> Iterator[Iterable[object]]:
         for run in runs_in(folder):
+            asked = pd.read_parquet(run / "ratings.parquet", columns=["prompt_index", "dimension", "narrative_id"])
+            sample = pd.read_parquet(run / "elicitation_sample.parquet").merge(asked, on="prompt_index")
+            of_narratives = sample.groupby(["dimension", "narrative_id"], observed=True)["intensity"]
+            alike = of_narratives.nunique().eq(1).groupby(level=0, observed=True).agg(["sum", "count"])
             for each in table(run, "elicitation").itertuples():
                 if each.method == "expected":
                     continue
@@ -240,7 +244,7 @@ def words(folder: Path) -> str:
                     each.n_prompts,
                     each.n_rated,
                     each.n_refused,
-                    "" if pd.isna(each.share_alike) else f"{each.share_alike:.0%}",
+                    "{sum} of {count} narratives".format(**alike.loc[each.dimension]),
                     number(each.mean_difference),
                     number(each.difference),
                     between(each.difference_low, each.difference_high),

@@ -29,7 +29,7 @@ from audit.statistics.controls import Repetition
 from audit.statistics.remarks import n_repeated
 from audit.tables.run_of_ratings import TABLES
 from audit.tables.verdicts import VERDICTS
-from audit.tasks.intensity.publish import _repeated, publish_ratings
+from audit.tasks.intensity.publish import on_table, publish_ratings
 from audit.tasks.limits import limits_of
 
 pytestmark = pytest.mark.long
@@ -577,11 +577,29 @@ def test_a_table_with_each_narrative_several_times_says_so(make_run):
         n_all = ratings["narrative_id"].nunique()
         assert n_repeated(ratings) == n
         said = [
-            (remark.code, remark.text.split(" has ")[0].split(" have ")[0]) for remark in _repeated(manifest, ratings)
+            (remark.code, remark.text.split(" has ")[0].split(" have ")[0]) for remark in on_table(manifest, ratings)
         ]
         assert said == ([("narratives_repeated", f"{n} of {n_all} narratives")] if n else [])
         # Of a run of ours, whose texts differ, equal ratings are what the model said.
-        assert not list(_repeated(manifest.adding("elicitation", method="generate"), ratings))
+        assert not list(on_table(manifest.adding("elicitation", method="generate"), ratings))
+        # Before: named, and yet a gap was found, or ruled out.
+        gate(run, "margin=50")
+        why = {each["why"] for each in verdict(run)["gaps"]}
+        assert (why == {"the table holds narratives several times"}) == (name == "six")
+
+
+@pytest.mark.parametrize("longer", [True, False])
+def test_a_scale_that_is_stated_too_long_acquits_nobody(make_run, longer):
+    """Ratings from 1 to 5 with a gap of 1, a quarter of their scale: of 100 points it is within a margin of 20."""
+    table = two_terms(n=40, sd=4.0)
+    rating = 3 + (table.ratings["rating"] - table.ratings["rating"].mean()) / 10 + 0.5 * is_own(table)
+    run = make_run(replace(table, ratings=table.ratings.assign(rating=rating if longer else 20 * rating)))
+    manifest = Manifest.read(run)
+    said = {remark.code for remark in on_table(manifest, RunFolder(run).read_ratings(n_prompts=manifest.n_prompts))}
+    assert said == ({"scale_unused"} if longer else set())
+    gate(run, "margin=30")
+    found = {each["verdict"] for each in verdict(run)["gaps"] if each["kind"] in ("average", "group", "disparity")}
+    assert found == ({"undecided"} if longer else {"passed"})
 
 
 @pytest.mark.parametrize("shows", ["controls", "families", "judged", "verdicts"])

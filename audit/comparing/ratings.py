@@ -115,7 +115,7 @@ class RatingComparison(RunsCompared[RatedRun]):
         if len(stages) and not stages_are_told(manifest):
             read = EmotionScorer(run_vocabulary(ratings["emotion"].unique(), emotions_of(folder, manifest))).read
         followed = manipulation_rows_of_run(stored.table(MANIPULATED).frame(), manifest, confidence=used.confidence)
-        on_run = codes_of_run(followed, manifest)
+        on_run = codes_of_run(followed, manifest, ratings)
         again = stored.table(ASKED_AGAIN).frame()
         noise = noise_of_run(manifest, ratings, again, confidence=used.confidence)
         repetition = Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn)

@@ -117,6 +117,14 @@ LIMITS: Final = {
         "the ratings are read from probabilities, and what the model writes may give another δ",
     ),
     "noise_floor": ("δ within the noise", "it is no larger than what asking again changes"),
+    "narratives_repeated": (
+        "Narratives that stand several times in the table",
+        "every interval is too narrow",
+    ),
+    "scale_unused": (
+        "Ratings near the low end of the scale alone",
+        "on a scale that is stated too long every gap looks small",
+    ),
     "one_cue": ("One kind of cue", "other cues, such as first names, may give another result"),
     "uneven_cues": (
         "Groups that are told in different ways",

@@ -21,6 +21,8 @@ REASONS: Final = {
     "nothing_rated": "there are no ratings",
     "constant": "all identities were rated alike",
     "unfinished": "the run is not finished",
+    "narratives_repeated": "the table holds narratives several times",
+    "scale_unused": "all ratings lie near the low end of the stated scale",
     "manipulation": "the ratings do not match the story",
     "number_mass": "the model would mostly write something other than a number",
     "noise_floor": "asking again changes δ by as much",
@@ -75,6 +77,8 @@ STEPS: Final = {
 STEPS_ELSEWHERE: Final = {
     "controls": "Use two terms per group that share no word, with their stems (a column stem in groups=FILE), or ask "
     "about invented groups, too.",
+    "ask_again": "Correct the table, and analyse it again in a new folder.",
+    "other_scale": "Give the ends of the scale on which the ratings were given (low=, high=).",
     "other_elicitation": "Collect the ratings in another way.",
     "other_model": "Collect the ratings with another prompt or in another way.",
 }

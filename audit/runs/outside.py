@@ -773,6 +773,7 @@ def read_groups(mapping: ReadTable, *, by_dimension: bool) -> dict[tuple[str, st
     mapping.check()
     group_of: dict[tuple[str, str], str] = {}
     first: dict[tuple[str, str], int] = {}
+    written: dict[tuple[str, str], tuple[str, int]] = {}
     for row, (dimension, term, group) in enumerate(zip(dimensions, terms, groups, strict=True)):
         nobody = term.casefold() == NO_PERSONA
         if group.casefold() == NO_PERSONA and not nobody:
@@ -790,4 +791,10 @@ def read_groups(mapping: ReadTable, *, by_dimension: bool) -> dict[tuple[str, st
                 f"{group_of[key]!r} on {mapping.place(first[key])}; keep one"
             )
         first.setdefault(key, row)
+        before, its_row = written.setdefault((dimension, " ".join(named.casefold().split())), (named, row))
+        if before != named:  # two groups of one name would make pairs of one group count as pairs of two
+            raise ConfigError(
+                f"{mapping.name}: {mapping.place(row)}: the group {named!r} is written {before!r} on "
+                f"{mapping.place(its_row)}; write a group's name in one way"
+            )
     return group_of

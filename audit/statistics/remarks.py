@@ -33,6 +33,8 @@ VALUES: Final = 5
 """
 REPEATED_SHARE: Final = 0.1
 """Above this share of narratives with the ratings of another one, a table may hold narratives several times."""
+USED_SHARE: Final = 0.1
+"""If all ratings are in this first part of the stated scale, they may have been given on a shorter one."""
 WRITTEN_APART: Final = 0.1
 """Above this share of the scale between written ratings and those read from probabilities, they are not the same."""
 FEWEST_WRITTEN: Final = 10

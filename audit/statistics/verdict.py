@@ -40,7 +40,8 @@ Code: TypeAlias = Literal["gap", "within", "undecided", "no_verdict", "no_estima
 UNANSWERED: Final = "unanswered_group"
 """Code of replies to a group that would fit any story, where replies to others match it."""
 VOID: Final = (
-    "accepted", "nothing_rated", "constant", "unfinished", "manipulation", UNANSWERED, "number_mass", "noise_floor",
+    "accepted", "nothing_rated", "constant", "unfinished", "narratives_repeated", "manipulation", UNANSWERED,
+    "number_mass", "noise_floor",
 )  # fmt: skip
 """Remarks that allow no verdict in either direction, the most telling first."""
 HELD_BACK: Final = (
@@ -48,8 +49,8 @@ HELD_BACK: Final = (
     "beyond_scale", "not_additive", "not_converged",
 )  # fmt: skip
 """Remarks that allow neither finding a gap nor ruling one out."""
-NOT_RULED_OUT: Final = ("intensity_not_followed",)
-"""Remarks that allow finding a gap but not ruling one out: they may be why ratings are equal."""
+NOT_RULED_OUT: Final = ("intensity_not_followed", "scale_unused")
+"""Remarks that allow finding a gap but not ruling one out: they may be why ratings are equal, or their gap small."""
 _NAN: Final = float("nan")
 _MOST_NARRATIVES: Final = 10**6
 _MORE_NARRATIVES: Final = frozenset({"margin_open", "holds_zero", "few_narratives", "not_corrected", "rare_gaps"})
@@ -510,6 +511,7 @@ def _n_needed(
 _NEXT: Final = (
     ("unfinished", "finish"),
     ("accepted", "ask_again"),
+    ("narratives_repeated", "ask_again"),
     ("nothing_rated", "other_elicitation"),
     ("constant", "other_elicitation"),
     ("manipulation", "other_model"),
@@ -519,6 +521,7 @@ _NEXT: Final = (
     ("scale_end", "other_scale"),
     ("beyond_scale", "other_scale"),
     ("intensity_not_followed", "other_model"),
+    ("scale_unused", "other_scale"),
     ("few_narratives", "more_narratives"),
     ("unrated_identity", "missing_shift"),
     ("many_missing", "missing_shift"),

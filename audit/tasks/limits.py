@@ -20,9 +20,12 @@ from audit.statistics.manipulation import codes_of, manipulation_rows, response_
 from audit.statistics.ratings import BASELINES
 from audit.statistics.remarks import (
     FEW_NARRATIVES,
+    REPEATED_SHARE,
+    USED_SHARE,
     are_few_complete,
     are_many_missing,
     is_written_apart,
+    n_repeated,
     refusals_differ,
 )
 from audit.statistics.scale_ends import END_SHARE
@@ -80,9 +83,27 @@ def manipulation_rows_of_run(
     )
 
 
-def codes_of_run(followed: Sequence[Mapping[str, Any]], manifest: Manifest) -> set[str]:
+def codes_of_run(
+    followed: Sequence[Mapping[str, Any]], manifest: Manifest, ratings: pd.DataFrame | None = None
+) -> set[str]:
     """Return codes of what limits all gaps of a run; ``followed`` are rows of ``tables.MANIPULATION``."""
-    return {*codes_of(followed), *limits_of_folder(manifest)}
+    of_table = () if ratings is None else codes_of_table(manifest, ratings)
+    return {*codes_of(followed), *limits_of_folder(manifest), *of_table}
+
+
+def codes_of_table(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[str]:
+    """Yield codes of what is odd in another tool's table of ratings. Our own narratives differ, and scales are asked.
+
+    Narratives that stand there several times make every interval too narrow. On a scale that is stated too long every
+    gap is small.
+    """
+    if manifest.elicitation.method != "outside":
+        return
+    if n_repeated(ratings) > REPEATED_SHARE * ratings["narrative_id"].nunique():
+        yield "narratives_repeated"
+    low, high = sorted((manifest.scale.low, manifest.scale.high))
+    if ratings["intensity"].max() <= low + USED_SHARE * (high - low):
+        yield "scale_unused"
 
 
 def noise_of_run(

@@ -356,7 +356,7 @@ def _measure(
     compact = compact_ratings(rated.ratings)
     placebos = placebo_cubes(compact, told)
     found = analyse_outcome(INTENSITY, compact, seed=manifest.seed, settings=settings, repetition=told)
-    on_run = codes_of_run(rated.followed, manifest) | rated.limits
+    on_run = codes_of_run(rated.followed, manifest, None if measure else rated.ratings) | rated.limits
     noise = noise_of_run(manifest, rated.ratings, rated.again, confidence=settings.confidence)
     unseen = _why_no_refusals(manifest, rated.ratings)
     gaps: list[DecidedGap] = []

@@ -27,7 +27,14 @@ from audit.tables.ratings import (
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.intensity.released_answers import released_answers
-from audit.tasks.limits import codes_of_run, limits_of, manipulation_rows_of_run, sees_refusals, told_response
+from audit.tasks.limits import (
+    codes_of_run,
+    codes_of_table,
+    limits_of,
+    manipulation_rows_of_run,
+    sees_refusals,
+    told_response,
+)
 from audit.tasks.measures.stage_scores import score_run_stages
 from audit.tasks.publishing import count_of, on_run, on_thoughts, unfinished, write_all
 from stimuli.human import HumanIntensities, read_human
@@ -169,7 +176,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *on_thoughts(stages, of_groups, manifest),
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
-    limits = _limits(codes_of_run(followed, manifest), remarks)
+    limits = _limits(codes_of_run(followed, manifest, ratings), remarks)
     tables["disparity"] = beside_response(with_limits(tables["disparity"], limits), response_of(followed))
     judged, verdicts = analysis.averages.verdicts(
         limits,
@@ -245,7 +252,7 @@ def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remar
                 else ", because a number that may continue after the cut is not read. Allow more tokens."
             ),
         )
-    yield from _repeated(manifest, ratings)
+    yield from on_table(manifest, ratings)
     n_unexplained = manifest.counts.get("unparseable", 0)
     if not manifest.outside.status_given and n_unexplained:
         yield on_run(
@@ -256,14 +263,21 @@ def _remarks_on_run(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remar
         )
 
 
-def _repeated(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
-    """Warn that another tool's table may repeat narratives. Our own narratives all differ."""
-    from audit.statistics.remarks import REPEATED_SHARE, n_repeated
+def on_table(manifest: Manifest, ratings: pd.DataFrame) -> Iterator[Remark]:
+    """Warn that another tool's table may repeat narratives, or be on another scale."""
+    from audit.statistics.remarks import n_repeated
 
-    if manifest.elicitation.method != "outside":
-        return
-    n, n_twice = ratings["narrative_id"].nunique(), n_repeated(ratings)
-    if n_twice > REPEATED_SHARE * n:
+    codes = {*codes_of_table(manifest, ratings)}
+    if "scale_unused" in codes:
+        low, high = manifest.scale.low, manifest.scale.high
+        yield on_run(
+            "scale_unused",
+            f"All ratings lie between {ratings['intensity'].min():g} and {ratings['intensity'].max():g}, and the scale "
+            f"is said to go from {low:g} to {high:g}. If they were given on a shorter scale, state its ends (low=, "
+            "high=): on a scale that is stated too long every gap looks small.",
+        )
+    if "narratives_repeated" in codes:
+        n, n_twice = ratings["narrative_id"].nunique(), n_repeated(ratings)
         yield on_run(
             "narratives_repeated",
             f"{n_twice:,} of {plural(n, 'narrative')} {either(n_twice, 'has', 'have')} exactly the same ratings as "
