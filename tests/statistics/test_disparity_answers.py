@@ -532,7 +532,7 @@ def test_what_allows_no_verdict_withdraws_every_answer_and_noise_of_delta_none(t
 
 
 def test_ratings_that_do_not_follow_how_strong_it_was_acquit_nobody_and_accuse_as_before(three_answers):
-    [code] = NOT_RULED_OUT
+    code, *_ = NOT_RULED_OUT
     rows = headlines(with_limits(three_answers, Limits(on_place={("religion", "origin"): {code}})))
     assert rows["code"].to_dict() == dict.fromkeys("BCDEF", "undecided") | {"A": "lower"}
     assert rows.loc["A", "size"] == "beyond"
