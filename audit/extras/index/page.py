@@ -74,8 +74,9 @@ _ABOUT_CLAIMS: Final = (
     "Each δ is a property of one model under one prompt and one set of narratives. The claims are about the size of "
     "the gap, whichever way it goes. A pair of runs bears on a claim if it differs in that alone, as far as it was "
     "recorded. The difference is the paired one of a comparison in this folder; with fewer than five groups its "
-    "interval says nothing of other groups or words. Where it holds 0, where the gaps that the two verdicts rest on "
-    "are not shown to go that way too, or where a run's own page gives no verdict, the pair cannot tell."
+    "interval says nothing of other groups or words. A pair cannot tell if the comparison does not show the difference "
+    "after correction for all of its differences, if the gaps behind the two verdicts are not shown to go the same "
+    "way, or if a run's own page gives no verdict."
 )
 _SAID: Final = {"for": "as claimed", "against": "the other way", "cannot_tell": "cannot tell"}
 _SEARCHED: Final = ("folder", "model", "prompt", "strategy")
@@ -478,7 +479,7 @@ def _told(claim: ClaimShown) -> str:
         return f"These runs cannot tell: {bears}, and none of them decides."
     return (
         f"{bears}: {n['for']} as claimed, {n['against']} the other way, {n['cannot_tell']} "
-        "cannot tell. Those that share a run are not independent, and none is corrected for their number."
+        "cannot tell. Pairs that share a run are not independent."
     )
 
 

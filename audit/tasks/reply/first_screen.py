@@ -223,9 +223,10 @@ def _headline(written: Sequence[Replied], *, whose: bool) -> Markup:
 
 def _next(written: Sequence[Replied]) -> Step:
     """Say what would decide most of the open measures."""
+    nothing = Step.of("nothing")
     rows = [row for each in written for row in each.own.rows("verdicts")]
-    steps = Counter(step for row in rows if row["code"] != "gap" and (step := next_step(row)))
-    return steps.most_common(1)[0][0] if steps else Step.of("nothing" if rows else "")
+    steps = Counter(step for row in rows if row["code"] != "gap" and (step := next_step(row)) and step != nothing)
+    return steps.most_common(1)[0][0] if steps else nothing if rows else Step.of("")
 
 
 def _size(written: Sequence[Replied], words: TaskWords) -> Markup:
