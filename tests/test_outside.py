@@ -432,7 +432,7 @@ def test_a_file_that_may_not_be_read_is_one_line(read, monkeypatch):
          ["groups=g.csv: line 7", "'a Hindu'", "'Indian' here", "'Hindu' on line 3"]),
         # Else "a Hindu" and "a follower of Krishna" would be of two groups, and their pair one between groups.
         ({"groups": f"{GROUPS}a follower of Krishna, hindu \n"},
-         ["groups=g.csv: line 7", "the group 'hindu' is written 'Hindu' on line 3", "in one way"]),
+         ["groups=g.csv: line 6", "the group 'hindu' is written 'Hindu' on line 3", "in one way"]),
         ({"groups": "term,group,stem\na Muslim,Muslim,muslim\na Hindu,Hindu,hindu\na person,unspecified,\n"
           "a Muslim,Muslim,islam\n"},
          ["groups=g.csv: line 5", "stem of 'a Muslim'", "'islam' here", "'muslim' before", "keep one"]),

@@ -585,7 +585,7 @@ def test_a_table_with_each_narrative_several_times_says_so(make_run):
         # Before: named, and yet a gap was found, or ruled out.
         gate(run, "margin=50")
         why = {each["why"] for each in verdict(run)["gaps"]}
-        assert (why == {"the table holds narratives several times"}) == (name == "six")
+        assert (why == {"the table holds narratives several times"}) == (n > 0)
 
 
 @pytest.mark.parametrize("longer", [True, False])
