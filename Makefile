@@ -63,7 +63,7 @@ mutants: $(VENV)/.installed
 SWEPT := $(addprefix reports/example-sweep/,origin persona-1 scale-10)
 LED := $(addprefix reports/example-strategies/,none ecn coe-cbt coe-dbt coe-pct coe-rt two-stage perspective)
 PUBLISHED := $(filter-out %/comparison,$(patsubst %/manifest.json,%,$(wildcard reports/published/*/manifest.json)))
-FIRST := reports/published/qwen2.5-coder-1.5b-origin
+FIRST := reports/published/qwen2.5-coder-1.5b-persona-1
 example: $(VENV)/.installed
 	$(BIN)/python -m audit consolidate reports/example reports/example-wordings reports/example-replies $(SWEPT) $(LED) $(PUBLISHED)
 	$(BIN)/python -m audit report reports/example

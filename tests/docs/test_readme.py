@@ -26,5 +26,5 @@ def test_what_the_demo_is_shown_to_print_is_what_the_example_s_page_says():
 def test_it_is_short_and_its_first_lines_have_a_command_for_each_beginner():
     assert len(README.split()) <= 900
     first = README.split("\n## ")[0]
-    for found in ("    make demo", "    pip install .", "model=openai", "qwen2.5-coder-1.5b-origin/report.png"):
+    for found in ("    make demo", "    pip install .", "model=openai", "qwen2.5-coder-1.5b-persona-1/report.png"):
         assert found in first
