@@ -43,4 +43,7 @@ def test_no_claim_is_decided_where_a_model_is_not_shown_to_follow_the_story(made
     assert followed == {LARGER: ["passed"], QWEN: ["not shown"], "smollm2": ["failed"]}
     assert set(made.rows.loc[made.rows["model"] == "smollm2", "verdict"]) == {"absent"}
     assert {"size", "persona", "scale"} == set(made.claims["claim"])
-    assert set(made.claims["says"]) == {"cannot_tell"}
+    follows = made.rows.groupby("folder")["manipulation"].first() == "passed"
+    both = made.claims["first"].map(follows) & made.claims["second"].map(follows)
+    assert set(made.claims.loc[~both, "says"]) == {"cannot_tell"}
+    assert set(made.claims.loc[both, "claim"]) == {"persona"}, "of the only model that follows, at one size"
