@@ -437,7 +437,8 @@ def test_recognised_emotions_are_compared_as_replies_are_and_not_with_these(copi
         "in "),
         ("one form", "one is a run of task=reply and form of task=inventory: what they measure has no unit in common"),
         ("form ratings", "form is a run of task=inventory and ratings of task=intensity: what they measure has no "),
-        ("one half", "half is not finished: lexical has not scored all of its replies; give its command again, which"),
+        ("one half", "half is not finished: lexical has not scored all of its replies; give its command again to "
+         "continue it"),
         ("one two statistics.margin=2", "statistics.margin: a comparison of runs has no use for it; it takes "
          "confidence, n_permutations"),
         ("one two run_dir=one", "run_dir=one has files that do not belong to a comparison; give an empty or "

@@ -13,7 +13,7 @@ from planted import Planted, grouped, ratings_of
 from audit.cli.main import main
 from audit.extras.index.answer import next_of_runs
 from audit.extras.index.write import write_index
-from audit.report.verdicts import STEPS, Step, step_elsewhere
+from audit.report.verdicts import STEPS, STEPS_ELSEWHERE, Step, step_elsewhere
 
 pytestmark = pytest.mark.long
 
@@ -99,7 +99,7 @@ def test_the_next_step_is_what_would_decide_most_runs_with_the_commands_of_these
     made = index("low", "none", "within", "silent")
     steps = made.rows.set_index("folder")["next_step"]
     assert steps["within"] == STEPS["nothing"]
-    assert steps["silent"] == STEPS["ask_again"]
+    assert steps["silent"] == STEPS_ELSEWHERE["ask_again"]
     margin = step_elsewhere(Step.of("margin"))
     assert steps["low"] == steps["none"] == margin  # no gap is found, and no margin says what is too small
     assert made.step.words == f"{margin} (2 of 4 runs: low and none) In this page's folder:"
@@ -115,7 +115,7 @@ def test_runs_without_an_open_question_are_compared_unless_they_are(index, tmp_p
     page = made.page.read_text("utf-8")
     assert made.step.commands[0] in page
     made = index("silent")
-    assert made.step.words.startswith(STEPS["ask_again"])  # not: nothing, the answer is clear
+    assert made.step.words.startswith(STEPS_ELSEWHERE["ask_again"])  # not: nothing, the answer is clear
 
 
 def test_copies_of_a_run_are_named_and_runs_with_other_answers_are_not(index, kept, tmp_path) -> None:
