@@ -274,7 +274,7 @@ def test_formats_that_can_not_be_asked_end_in_one_line(number_model, audit, caps
 
 
 def test_a_sample_that_was_interrupted_goes_on_with_what_is_missing(number_model, audit, tmp_path, says, monkeypatch):
-    monkeypatch.setattr("audit.tasks.intensity.checks.PART", 24)
+    monkeypatch.setattr("audit.tasks.asked_again.PART", 24)
     run = tmp_path / "run"
     calls = says("70", fail_at=3)
     assert audit("run", *checked(number_model)) == 130
