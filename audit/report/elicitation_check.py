@@ -13,7 +13,7 @@ from audit.report.results import Results
 from audit.report.section import Section, paragraph, section
 from audit.report.table_layout import said
 from audit.runs.manifest import Noise
-from audit.tables.formatting import count, fixed, plural, points, rate, unsigned
+from audit.tables.formatting import count, fixed, magnitude, plural, points, rate, unsigned
 
 _CAPTION = "δ of the same prompts, from the model's probabilities and from its written answers"
 _METHODS = {"expected": "from probabilities", "generate": "written by the model"}
@@ -81,7 +81,7 @@ def _in_words(row: PlacedRow, used: PlacedRow | None, *, level: str) -> Markup:
     if math.isfinite(apart):
         n = show(row, "n_answers", count)
         higher = "higher" if apart >= 0 else "lower"
-        mean = show(row, "mean_difference", lambda value: unsigned(abs(value)))
+        mean = show(row, "mean_difference", magnitude)
         correlations = [show(row, name, lambda value: fixed(value, decimals=2)) for name in ("pearson", "spearman")]
         known = math.isfinite(row.number("pearson"))
         words += _AGREE.format(n, *correlations, mean, higher) if known else _MEAN.format(n, mean, higher)

@@ -5,8 +5,6 @@ Only its answer is read, not its confidence: a label, or words of the conversati
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -21,6 +19,7 @@ from audit.tasks.measures.emotion import label_of
 from audit.tasks.measures.spans import exact_match, span_words, word_f1
 from audit.tasks.measures.wordlists import load_forms
 from stimuli.conversations import Conversations
+from stimuli.hashes import fingerprint
 from stimuli.sentences import sentences, words
 
 _LABELLED: Final = "The corpus' label is one reading; people who label conversations often disagree."
@@ -181,11 +180,10 @@ class CauseSpans:
     @property
     def facts(self) -> dict[str, Any]:
         """Numbers of narratives annotated and with a cause, and the hash of all spans."""
-        content = json.dumps(self._spans, sort_keys=True)
         return {
             "n_narratives": len(self._spans),
             "n_with_cause": sum(wanted != [[]] for wanted in self._wanted.values()),
-            "sha256": hashlib.sha256(content.encode()).hexdigest(),
+            "sha256": fingerprint(self._spans),
             "none_said_by": _NONE.pattern,
         }
 
@@ -242,11 +240,10 @@ class CauseEntailment:
     @property
     def facts(self) -> dict[str, Any]:
         """Numbers of narratives and of causes among them, the hash of both, and how answers are read."""
-        content = json.dumps(self._is_cause, sort_keys=True)
         return {
             "n_narratives": len(self._is_cause),
             "n_causes": sum(self._is_cause.values()),
-            "sha256": hashlib.sha256(content.encode()).hexdigest(),
+            "sha256": fingerprint(self._is_cause),
             "read_by": _YES_NO.pattern,
         }
 
