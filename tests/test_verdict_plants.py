@@ -13,6 +13,7 @@ import pandas as pd
 import planted
 import pytest
 from gated import NAMES, STEMS, TWO_TERMS, gate, of, run_maker, two_terms, verdict, with_invented
+from runs import read_exactly
 
 import audit
 from audit.comparing.changes import OTHER_PAIRS, compare_runs
@@ -586,6 +587,9 @@ def test_a_table_with_each_narrative_several_times_says_so(make_run):
         gate(run, "margin=50")
         why = {each["why"] for each in verdict(run)["gaps"]}
         assert (why == {"the table holds narratives several times"}) == (n > 0)
+        with RunFolder(run) as kept:
+            publish_ratings(kept, manifest)
+        assert (set(read_exactly(run / "tables" / "verdicts.csv")["code"]) == {"no_verdict"}) == (n > 0)
 
 
 @pytest.mark.parametrize("longer", [True, False])

@@ -83,6 +83,10 @@ def manipulation_rows_of_run(
     )
 
 
+OF_TABLE: Final = frozenset({"narratives_repeated", "scale_unused"})
+"""Codes of :func:`codes_of_table`."""
+
+
 def codes_of_run(
     followed: Sequence[Mapping[str, Any]], manifest: Manifest, ratings: pd.DataFrame | None = None
 ) -> set[str]:

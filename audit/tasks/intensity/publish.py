@@ -28,6 +28,7 @@ from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.intensity.released_answers import released_answers
 from audit.tasks.limits import (
+    OF_TABLE,
     codes_of_run,
     codes_of_table,
     limits_of,
@@ -176,7 +177,8 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         *on_thoughts(stages, of_groups, manifest),
         *texts_remarks(on_texts["stage_texts"], confidence=settings.confidence),
     )
-    limits = _limits(codes_of_run(followed, manifest, ratings), remarks)
+    of_table = OF_TABLE & {remark.code for remark in remarks}
+    limits = _limits(codes_of_run(followed, manifest) | of_table, remarks)
     tables["disparity"] = beside_response(with_limits(tables["disparity"], limits), response_of(followed))
     judged, verdicts = analysis.averages.verdicts(
         limits,
