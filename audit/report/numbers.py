@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from audit.tables.formatting import MISSING, end_of, fixed, points, unsigned
+from audit.tables.formatting import MISSING, beside, end_of, fixed, points, unsigned
 
 
 class PlacedRow(dict[str, Any]):
@@ -66,13 +66,8 @@ def show_interval(row: PlacedRow, low: str = "ci_low", high: str = "ci_high") ->
 
 
 def show_gap(row: PlacedRow, name: str = "delta") -> Markup:
-    """Show a gap in points, without digits that its interval does not support.
-
-    A gap below 0.01 would get two significant digits, which mean nothing beside an interval from -0.33 to 0.34. A gap
-    that is found lies farther from 0 than half its interval, so none is shown as 0.00.
-    """
-    half = (row.number("ci_high") - row.number("ci_low")) / 2
-    return show(row, name, partial(fixed, decimals=2, signed=True) if half >= 0.01 else points)
+    """Show a gap in points, formatted as by `audit.tables.formatting.beside` its interval."""
+    return show(row, name, beside(row.number("ci_low"), row.number("ci_high")))
 
 
 def rounded(

@@ -30,6 +30,7 @@ from audit.tables.formatting import (
     OF_RATED,
     SAME,
     bare_p,
+    beside,
     brief,
     count,
     coverage,
@@ -503,11 +504,12 @@ def describe_gaps(gaps: Sequence[tuple[str, PlacedRow]], *, confidence: float) -
     """Describe the forest plot for readers who cannot see it: each title with its δ and interval."""
     described = []
     for title, gap in gaps:
+        within = gap["ci_low"], gap["ci_high"]
         if not math.isfinite(gap["delta"]):
             described.append(f"{title}: not estimable")
         elif not math.isfinite(gap["ci_low"]):
             described.append(f"{title}: {points(gap['delta'])}, no interval")
         else:
-            described.append(f"{title}: {points(gap['delta'])}, {interval(gap['ci_low'], gap['ci_high'])}")
+            described.append(f"{title}: {beside(*within)(gap['delta'])}, {interval(*within)}")
     start = f"Forest plot of δ in scale points with {coverage(confidence)} intervals and a line at 0."
     return f"{start} {'; '.join(described)}."

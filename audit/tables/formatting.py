@@ -17,6 +17,8 @@ MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EN DASH}"
 CROSS: Final = "\N{MULTIPLICATION SIGN}"
 _NUMERICAL_ZERO: Final = 1e-9  # a smaller gap, on any scale, is floating-point residue
+_WIDE: Final = 0.01  # half an interval: from here on two decimals show all that it supports
+_LEAST_SHOWN: Final = 0.005  # in two decimals, whatever is smaller is 0.00
 _JOINERS: Final = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # Persian and Indic names need them, and emoji
 OVERRIDES: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Bidirectional embeddings, overrides and isolates: with one in its name, a model could rewrite a line of the page."""
@@ -86,16 +88,28 @@ def interval(low: float, high: float) -> str:
     return " to ".join(map(end_of(low, high), (low, high)))
 
 
-def end_of(low: float, high: float) -> Callable[[float], str]:
-    """Return the format of an interval's ends: that of `points`, with more decimals if the interval is narrow.
+def beside(low: float, high: float) -> Callable[[float], str]:
+    """Return the format of a gap beside its interval, without digits that the interval does not support.
 
-    Ends of one sign that two decimals cannot tell apart get two significant digits of half their distance.
+    A gap below 0.01 would get two significant digits, which mean nothing beside an interval from -0.33 to 0.34. A gap
+    that is found lies farther from 0 than half its interval, so none is shown as 0.00.
+    """
+    return partial(fixed, decimals=2, signed=True) if (high - low) / 2 >= _WIDE else end_of(low, high)
+
+
+def end_of(low: float, high: float) -> Callable[[float], str]:
+    """Return the format of an interval's ends: two decimals, and more if the interval is narrow.
+
+    Ends of one sign that two decimals cannot tell apart get two significant digits of half their distance. An end that
+    two decimals would show as 0.00 keeps its sign.
     """
     half = (high - low) / 2
     same = low * high > 0 and fixed(low, decimals=2) == fixed(high, decimals=2)
-    if not same or half < _NUMERICAL_ZERO:
+    if same and half >= _NUMERICAL_ZERO:
+        return partial(fixed, decimals=1 - math.floor(math.log10(half)), signed=True)
+    if not half >= _WIDE:
         return points
-    return partial(fixed, decimals=1 - math.floor(math.log10(half)), signed=True)
+    return lambda end: points(end) if abs(end) < _LEAST_SHOWN else fixed(end, decimals=2, signed=True)
 
 
 def p_value(p: float) -> str:

@@ -67,7 +67,9 @@ def published(table: pd.DataFrame) -> pd.DataFrame:
 
 def gaps(*rows: tuple[str, str, float, float, float]) -> pd.DataFrame:
     columns = ["dimension", "variant", "delta", "ci_low", "ci_high"]
-    return pd.DataFrame(rows, columns=columns).assign(estimator="contrast", scope="narratives", headline=True)
+    return pd.DataFrame(rows, columns=columns).assign(
+        estimator="contrast", scope="narratives", headline=True, code="gap"
+    )
 
 
 def family(members: Mapping[str, float], *, name: str = "emotion", p: float = 0.2) -> pd.DataFrame:

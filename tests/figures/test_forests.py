@@ -7,7 +7,14 @@ from drawn import comparisons, disparities, family, gaps, marked, offsets, texts
 from matplotlib.figure import Figure
 
 from audit.errors import NotEstimableError
-from audit.report.figures.forests import plot_comparisons, plot_disparity, plot_family, plot_gaps, plot_runs
+from audit.report.figures.forests import (
+    plot_comparisons,
+    plot_disparity,
+    plot_family,
+    plot_gaps,
+    plot_runs,
+    rows_to_draw,
+)
 from audit.report.figures.style import narrow
 
 ONE_GAP = ("religion", "origin", 0.5, 0.1, 0.9)
@@ -73,21 +80,36 @@ def test_margin_is_a_band_about_zero_that_is_wholly_seen() -> None:
     assert marked(plot_gaps(gaps(ONE_GAP)), "margin") == []
 
 
-def test_only_headlines_about_narratives_are_drawn() -> None:
+def test_what_the_verdict_rests_on_is_drawn_not_a_narrower_interval_of_the_same_gap() -> None:
+    gap = gaps(("religion", "origin", 0.91, 0.81, 1.01), ("nationality", "origin", 0.88, 0.8, 0.96))
+    wider = gap.assign(ci_low=[-0.51, 0.52], ci_high=[2.33, 1.25], code=["undecided", "gap"])
+    figure = plot_gaps(rows_to_draw({"gap": gap, "verdicts": wider}))
+    assert intervals(figure) == [[-0.51, 2.33, 0], [0.52, 1.25, 1]]
+    assert (offsets(figure, "hollow"), offsets(figure, "filled")) == ([[0.91, 0]], [[0.88, 1]])
+
+
+def test_an_estimate_has_the_decimals_of_its_interval() -> None:
+    figure = plot_gaps(gaps(("a", "origin", -0.0042, -0.74, 0.73), ("b", "origin", 1.0021, 1.0011, 1.0031)))
+    shown = texts(figure)
+    assert "0.00  [−0.74 to +0.73]" in shown
+    assert "+1.0021  [+1.0011 to +1.0031]" in shown
+
+
+def test_of_a_run_without_verdicts_only_headlines_about_narratives_are_drawn() -> None:
     rows = [gaps(("religion", "origin", delta, 0.1, 0.9)) for delta in (0.5, 0.6, 0.7)]
     overall = gaps(("all", "origin", 0.4, 0.2, 0.6)).assign(estimator="mixed")
     table = pd.concat(
         [rows[0], rows[1].assign(scope="narratives_and_terms"), rows[2].assign(headline=False), overall],
         ignore_index=True,
     )
-    figure = plot_gaps(table)
-    assert offsets(figure, "filled") == [[0.5, 0], [0.4, 1]]
+    figure = plot_gaps(rows_to_draw({"gap": table}))
+    assert offsets(figure, "hollow") == [[0.5, 0], [0.4, 1]]  # nothing is said to be found
     assert names(figure) == ["religion", "all dimensions"]
 
 
 def test_table_without_a_headline_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no headline"):
-        plot_gaps(gaps(ONE_GAP).assign(headline=False))
+    with pytest.raises(ValueError, match="no gap to draw"):
+        plot_gaps(rows_to_draw({"gap": gaps(ONE_GAP).assign(headline=False)}))
 
 
 def test_members_are_filled_by_their_corrected_p_and_stand_by_their_gap() -> None:

@@ -18,12 +18,13 @@ from markupsafe import Markup
 from audit.extras.index.answer import IndexStep
 from audit.report.disparities import DISPARITY_MEANING
 from audit.report.glance import Axis
-from audit.report.numbers import PlacedRow, rounded, show, show_interval, show_rounded_interval
+from audit.report.numbers import PlacedRow, rounded, show, show_gap, show_interval, show_rounded_interval
 from audit.report.page import render_page
-from audit.report.table_layout import ends, named
+from audit.report.table_layout import named
 from audit.tables.formatting import (
     MEANING,
     MISSING,
+    beside,
     count,
     coverage,
     dimension_title,
@@ -31,7 +32,6 @@ from audit.tables.formatting import (
     fixed,
     listed,
     plural,
-    points,
     rate,
 )
 
@@ -376,7 +376,7 @@ def _delta(row: PlacedRow, axis: Axis, level: str) -> IndexCell:
     number = row.number("delta")
     if not math.isfinite(number):
         return IndexCell(MISSING, "")
-    write = points if row["unit"] == "points" else rounded(row)
+    write = beside(row.number("ci_low"), row.number("ci_high")) if row["unit"] == "points" else rounded(row)
     said = Markup('<span class="figures">{} ({})</span>').format(show(row, "delta", write), _interval(row, level))
     return IndexCell(_drawn(row, axis) + said, repr(number))
 
@@ -386,7 +386,8 @@ def _disparity(row: PlacedRow) -> IndexCell:
     number = row.number("disparity")
     if not math.isfinite(number):
         return IndexCell(MISSING, "")
-    write = points if row["unit"] == "points" else rounded(row, "disparity_low", "disparity_high")
+    ends = "disparity_low", "disparity_high"
+    write = beside(*map(row.number, ends)) if row["unit"] == "points" else rounded(row, *ends)
     return IndexCell(show(row, "disparity", write), repr(number))
 
 
@@ -402,7 +403,7 @@ def _response(row: PlacedRow) -> Markup:
     """Show how much higher a story's own emotion is rated than a wrong one, without any identity."""
     if not math.isfinite(row.number("response")):
         return Markup("")
-    shown = show(row, "response", points)
+    shown = show(row, "response", beside(row.number("response_low"), row.number("response_high")))
     if math.isfinite(row.number("response_low")):
         shown += Markup(" ({})").format(show_interval(row, "response_low", "response_high"))
     if math.isfinite(row.number("share_higher")):
@@ -457,8 +458,8 @@ def _claim(claim: ClaimShown) -> dict[str, object]:
         "rows": [
             (
                 named(row["first"]), named(row["second"]), dimension_title(str(row["dimension"])),
-                show(row, "delta_first", points), show(row, "delta_second", points),
-                show(row, "delta_change", points), ends(row, "ci_low", "ci_high", points), row["unit"] or MISSING,
+                *(show_gap(row, name) for name in ("delta_first", "delta_second", "delta_change")),
+                show_interval(row), row["unit"] or MISSING,
                 _SAID[row["says"]] + (f": {row['why']}" if row["why"] else ""),
             )
             for row in rows

@@ -40,7 +40,7 @@ from audit.report.figures.style import (
     write_ticks,
 )
 from audit.tables.disparity import deciding_view
-from audit.tables.formatting import MISSING, coverage, dimension_title, error_rate, interval, points
+from audit.tables.formatting import MISSING, beside, coverage, dimension_title, error_rate, interval, points
 
 _PLOT: Final = 2.7  # width of the plot between the texts, in inches
 _NARROW: Final = 4.5  # in figures narrower than this, in inches, letters are small and intervals below estimates
@@ -61,16 +61,15 @@ _ORDERED: Final = frozenset({"valence", "degree", "uplift"})
 
 @for_phones
 def plot_gaps(
-    gap: pd.DataFrame, *, confidence: float = 0.95, margin: float | None = None, width: float | None = None
+    rows: pd.DataFrame, *, confidence: float = 0.95, margin: float | None = None, width: float | None = None
 ) -> Figure:
-    """Draw each dimension's δ with its interval, in scale points, with a line at 0.
+    """Draw the δ of each row of :func:`rows_to_draw` with its interval, in scale points, with a line at 0.
 
-    Headline rows about narratives are drawn. A gap that could not be estimated keeps its row, which says so.
-    ``margin``, in points, is drawn as a band around 0; ``width`` is that of the whole figure, in inches.
+    Filled marks are gaps that are found. A gap that could not be estimated keeps its row, which says so. ``margin``,
+    in points, is drawn as a band around 0; ``width`` is that of the whole figure, in inches.
     """
-    rows = gap.loc[gap["headline"].astype(bool) & (gap["scope"] == "narratives")].reset_index(drop=True)
     if rows.empty:
-        raise ValueError("the gap table has no headline row to draw")
+        raise ValueError("there is no gap to draw")
     several = rows["variant"].nunique() > 1
     names = [
         dimension_title(str(name)) + (f", {variant}" if several else "")
@@ -78,8 +77,9 @@ def plot_gaps(
     ]
     return _forest(
         _Forest(
-            rows=_rows(names, rows, estimate="delta"),
+            rows=_rows(names, rows, estimate="delta").assign(filled=(rows["code"] == "gap").to_numpy()),
             axis=f"δ in scale points (in-group minus out-group) and its {coverage(confidence)} interval",
+            notes=("\N{BLACK CIRCLE} a gap is found   \N{WHITE CIRCLE} none is found, or there is no verdict.",),
             margin=margin,
         ),
         width=width,
@@ -428,7 +428,7 @@ def _written(estimate: float, low: float, high: float, *, once: bool, stacked: b
     between = "\n" if stacked else "  "
     if not (np.isfinite(low) and np.isfinite(high)):
         return f"{points(estimate)},{between[0]}no interval" if once else points(estimate)
-    return f"{points(estimate)}{between}[{interval(low, high)}]"
+    return f"{beside(low, high)(estimate)}{between}[{interval(low, high)}]"
 
 
 def estimate_marks(rows: pd.DataFrame, estimate: str, low: str, high: str) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from audit.errors import MissingCellError, NotEstimableError
 from audit.report.figures.distributions import plot_contrasts, plot_null, plot_ratings
-from audit.report.figures.forests import plot_disparity, plot_family, plot_gaps
+from audit.report.figures.forests import plot_disparity, plot_family, plot_gaps, rows_to_draw
 from audit.report.figures.heatmaps import (
     interaction_reach,
     plot_cells,
@@ -41,7 +41,7 @@ def draw_figures(
     """Draw the figures that a run's tables allow; panels of one kind share their colours."""
     figures: dict[str, Figure] = {}
     if not tables["gap"].empty:
-        figures["gaps"] = plot_gaps(tables["gap"], confidence=confidence, margin=margin)
+        figures["gaps"] = plot_gaps(rows_to_draw(tables), confidence=confidence, margin=margin)
     if tables["cells"].empty:
         return figures
     shared = {

@@ -88,6 +88,8 @@ def render_report(
     headlines = [row for row in results.rows("gap") if row["headline"]]
     titled = [(title_of((row["dimension"], row["variant"]), several=several), row) for row in headlines]
     narrow = [(title, row) for title, row in titled if row["scope"] == "narratives"]
+    decided = [(title_of((row["dimension"], row["variant"]), several=several), row) for row in results.rows("verdicts")]
+    drawn = decided or narrow  # an earlier version decided nothing
     overall = list(told_overall(narrow, results, remarks, view=view))
     limits = list(_limits(remarks, several=several))
     told = [*(each.told() for each in rated), *overall]
@@ -144,7 +146,7 @@ def render_report(
         ),
         page_section(
             "gaps", "Evidence", "Evidence: whose side?" if whose else "Evidence",
-            *(_gaps(results, titled, narrow, scale=view.scale, alone=alone) if whose else ()),
+            *(_gaps(results, titled, drawn, scale=view.scale, alone=alone) if whose else ()),
             *(each.part(several=len(rated) > 1) for each in rated),
             section("Do the ratings match the story?", dimension_tables.manipulation(results), look="folded"),
             section("Variants compared", dimension_tables.comparisons(results), look="folded"),
@@ -200,18 +202,18 @@ def render_report(
 def _gaps(
     results: Results,
     titled: Sequence[tuple[str, PlacedRow]],
-    narrow: Sequence[tuple[str, PlacedRow]],
+    drawn: Sequence[tuple[str, PlacedRow]],
     *,
     scale: str,
     alone: Set[Key],
 ) -> Iterator[Block | None]:
     """Yield what covers all dimensions; ``alone`` are those whose verdict rests on another estimate."""
     figure = captioned(
-        picture(results.figures, "gaps", describe_gaps(narrow, confidence=results.confidence)),
-        f"δ{f' {ALONE}' if alone else ''} with its {results.level} interval, in points of the {scale} scale. If the "
+        picture(results.figures, "gaps", describe_gaps(drawn, confidence=results.confidence)),
+        f"What each verdict rests on: δ with its {results.level} interval, in points of the {scale} scale. If the "
         "interval crosses the line at 0, the data are compatible with no average gap.",
     )
-    several = len(narrow) > 1  # else the first screen has drawn it
+    several = len(drawn) > 1  # else the first screen has drawn it
     yield figure if several else None
     shown, estimated = dimension_tables.gaps(results, titled, alone=alone)
     yield shown

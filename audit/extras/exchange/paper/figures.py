@@ -83,11 +83,11 @@ def _of_ratings(
     margin: float | None,
     clusters: Mapping[str, Clusters],
 ) -> Iterator[tuple[str, Draw]]:
-    gap, cells = tables["gap"], tables["cells"]
+    gaps, cells = rows_to_draw(tables), tables["cells"]
     # Without perceivers there is neither a gap nor an interaction, and nothing to say of them.
     crossed = cells.empty or not cells["perceiver_group"].astype(str).isin(list(BASELINES)).all()
-    if crossed and (gap["headline"].astype(bool) & (gap["scope"] == "narratives")).any():
-        yield "gaps", partial(plot_gaps, gap, confidence=confidence, margin=margin, width=width)
+    if crossed and len(gaps):
+        yield "gaps", partial(plot_gaps, gaps, confidence=confidence, margin=margin, width=width)
     for dimension, variant in cells[["dimension", "variant"]].drop_duplicates().itertuples(index=False):
         place = f"{dimension}-{variant}"
         compared = tables.get("disparity", pd.DataFrame())  # empty if an earlier version analysed the run
