@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from zlib import crc32
 
 import numpy as np
 
+from stimuli.emotion_names import EmotionWords
 from stimuli.identities import NO_PERSONA, UNSPECIFIED, Identity
-from stimuli.narratives import Narrative, emotion_valence, geneva20_versions
+from stimuli.narratives import WORDINGS, Narrative, emotion_valence, geneva20_versions
 from stimuli.prompts import PromptCell, PromptGrid
 
 OWN: Final = "own"
@@ -45,7 +46,8 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NO
     narratives and changes no prompt of a smaller one.
 
     The wrong emotion is of the opposite valence: one of the run's own emotions, else one of the source's. Where there
-    is none of that valence it is any other emotion, in the same order. A source of one emotion has none.
+    is none of that valence it is any other emotion, in the same order. An emotion that the same text is also told as,
+    or that is asked about in the same words, is not wrong. A source of one emotion has none.
     """
     told = grid.narratives.narratives
     others = [each for each in grid.narratives.others if grid.can_show(each)]
@@ -55,9 +57,12 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NO
     if any(each.situation for each in told):
         versions = {(each.situation, each.intensity): each for each in geneva20_versions()}
     perceiver = Identity(NO_PERSONA, NO_PERSONA, ())
+    labels = _labels_of_texts((*told, *grid.narratives.others))
     for narrative in (*told, *_drawn(others, size, told=told, seed=seed)):
         shown = {OWN: narrative}
-        if wrong := _wrong_emotion(narrative, (own, words), seed=seed):
+        alike = {each for text in _texts(narrative) for each in labels[text]}
+        alike |= {each for each in words if _in_same_words(words[each], narrative.words)}
+        if wrong := _wrong_emotion(narrative, (own, words), alike=alike, seed=seed):
             shown[WRONG] = replace(narrative, emotion=wrong, words=words[wrong])
         for intensity in ("mild", "strong"):
             if (narrative.situation, intensity) in versions:
@@ -93,10 +98,32 @@ def leaning(emotion: str) -> int:
     return {"positive": 1, "negative": -1}.get(emotion_valence().get(emotion, ""), 0)
 
 
-def _wrong_emotion(narrative: Narrative, among: Sequence[Collection[str]], *, seed: int) -> str:
+def _texts(narrative: Narrative) -> Iterator[str]:
+    """Yield what a narrative tells, in each wording that it has."""
+    for name in WORDINGS:
+        if text := getattr(narrative, name).strip().casefold():
+            yield text
+
+
+def _labels_of_texts(narratives: Iterable[Narrative]) -> dict[str, set[str]]:
+    """Return the emotions of each text: a writer and a reader may have named two."""
+    labels: defaultdict[str, set[str]] = defaultdict(set)
+    for each in narratives:
+        for text in _texts(each):
+            labels[text].add(each.emotion)
+    return labels
+
+
+def _in_same_words(one: EmotionWords, other: EmotionWords) -> bool:
+    """Whether a prompt may ask about two emotions in one word, as about ``sad`` and ``sadness``."""
+    pairs = (one.noun, other.noun), (one.adjective, other.adjective)
+    return any(own and own == theirs for own, theirs in pairs)
+
+
+def _wrong_emotion(narrative: Narrative, among: Sequence[Collection[str]], *, alike: Collection[str], seed: int) -> str:
     """Draw an emotion that the narrative does not tell of, see :func:`manipulated`; empty where there is none."""
     own = leaning(narrative.emotion)
-    others = [sorted(set(each) - {narrative.emotion}) for each in among]
+    others = [sorted(set(each) - {narrative.emotion, *alike}) for each in among]
     opposed = [[emotion for emotion in each if leaning(emotion) == -own] for each in others]
     best = next(filter(None, [*(opposed if own else ()), *others]), None)
     rng = np.random.default_rng([seed, crc32(f"wrong emotion\n{narrative.narrative_id}".encode())])

@@ -232,8 +232,13 @@ def test_no_dimension_is_forgotten_and_one_can_be_asked_for(make_run):
     run = make_run(planted.Planted(pd.concat(parts), pd.concat(groups)))
     assert gate(run, "margin=2") == 1
     assert len(verdict(run)["gaps"]) == 2 * (13 + 6)
+    assert "dimensions=" not in " ".join(verdict(run)["notes"])
     assert gate(run, "margin=2", "dimensions=[one]") == 0
     assert {row["dimension"] for row in verdict(run)["gaps"]} == {"one"}
+    # Before, nothing in the files of a pass said that the dimension that fails was left out.
+    said = "dimensions=one: two was not tested"
+    assert said in verdict(run)["notes"]
+    assert "two was not tested" in (run / "gate" / "summary.md").read_text("utf-8")
 
 
 def test_the_gaps_are_those_of_the_report(make_run):

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 
 from audit.comparing.base import ComparedRun
 from audit.comparing.series import point_of
-from audit.errors import NotEstimableError
+from audit.errors import NotEstimableError, attempt
 from audit.statistics.outcome import INTENSITY
-from audit.statistics.series import SeriesPoint, against_difference
+from audit.statistics.series import SeriesPoint, against_difference, missing_may_widen
 from audit.statistics.verdict import next_step_for
 
 _NONE: Final = ("no_verdict", "no_estimate")
@@ -74,6 +74,9 @@ def _answer(row: Mapping[str, Any], pair: list[_DecidedSide], *, scope: str, alp
     back = [*first.held_back, *second.held_back]
     if not row["p_adjusted"] <= alpha:
         limits = [*back, *(["not_corrected"] if row["p"] <= alpha else [])]
+        # That no large difference is possible is said of the ratings that are there.
+        if not back and attempt(lambda: missing_may_widen(first, second, confidence=1 - alpha)) is True:
+            limits.append("missing")
         return _said("undecided" if back else "not_shown", limits or ["holds_zero"])
     try:
         made, against = against_difference(first, second, confidence=1 - alpha)

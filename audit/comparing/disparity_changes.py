@@ -25,9 +25,11 @@ from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_va
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import OWN_UNIT, ROUNDING
 from audit.statistics.ratings import FloatArray
+from audit.statistics.series import clearly_farther
 from audit.tables.formatting import brief
 
 _NAN: Final = float("nan")
+_INFINITE: Final = float("inf")
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _SILENT: Final = ("no_verdict", "no_estimate")
 """Codes of answers that say nothing about a group."""
@@ -334,6 +336,8 @@ def _answer(of: _Changed, p_adjusted: float, p_beside: float, *, alpha: float) -
     words = [code for side in of.sides for code in side.gap.unproven if code != _ONE_OF_ITS_TERMS]
     if not p_adjusted <= alpha:
         limits = [*back, *words, *(["not_corrected"] if change.p <= alpha else [])]
+        if not back and _missing_may_widen(of, change):
+            limits.append("missing")
         return _said("undecided" if back else "not_shown", limits)
     against = list(_speaks_against(of, change))
     others: list[str] = []  # it is not the group that differs, but others or one of its terms
@@ -350,6 +354,13 @@ def _answer(of: _Changed, p_adjusted: float, p_beside: float, *, alpha: float) -
     if of.row["n_groups"] == 2:
         limits.append("two_groups")
     return _said("lower" if change.delta < 0 else "higher", limits, claim=claim)
+
+
+def _missing_may_widen(of: _Changed, change: GapEstimate) -> bool:
+    """Whether missing ratings leave clearly larger changes possible than those that are there."""
+    ends = [(-_INFINITE, _INFINITE) if isinstance(each, NotEstimableError) else (each.ci_low, each.ci_high)
+            for each in of.others]  # fmt: skip
+    return any(clearly_farther(each, (change.ci_low, change.ci_high)) for each in ends)
 
 
 def _farther(of: _Changed) -> _Side:

@@ -362,9 +362,12 @@ def _answer(
     if math.isfinite(_reach(far, table)):
         size = rounded(far, table.low, table.high, signed=False)
         end = table.low if -far.number(table.low) > far.number(table.high) else table.high
-        spread = Markup("Differences of up to {} {} are possible ({} interval)").format(
-            show(far, end, lambda value: size(abs(value))), far["unit"], coverage(confidence)
-        )
+        spread = Markup("Differences of up to {} {} are possible ({} interval; {} in both runs)").format(
+            show(far, end, lambda value: size(abs(value))), far["unit"], coverage(confidence),
+            show(far, "n_narratives", lambda n: plural(n, "narrative")),
+        )  # fmt: skip
+        if any("missing" in codes_of(row) for row in told_apart):
+            spread += Markup("; larger ones where ratings are missing")
     return answered(made(words, spread=spread, kind="undecided"))
 
 

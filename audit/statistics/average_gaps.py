@@ -19,6 +19,7 @@ from audit.statistics.estimates import GapEstimate, by_t
 from audit.statistics.outcome import INTENSITY, DimensionAnalysis, OutcomeAnalysis
 from audit.statistics.ratings import split_ratings
 from audit.statistics.relabelling import rank_among_dealings
+from audit.statistics.remarks import are_few_complete
 from audit.statistics.verdict import JudgedGap, Limits, Verdict, decide_verdicts
 from audit.tables.formatting import dimension_title
 from audit.tables.shared import OVERALL
@@ -86,13 +87,19 @@ class Averages:
         }
         for gap in self.overall:
             own = [codes for (name, variant, *_), codes in found.items() if variant == gap.variant and "+" not in name]
-            found[gap.dimension, gap.variant] = limits_of_mean(own)
+            found[gap.dimension, gap.variant] = limits_of_mean(own, gap)
         return found
 
 
-def limits_of_mean(own: Sequence[frozenset[str]]) -> frozenset[str]:
-    """Return what limits a mean over dimensions: the codes of any, but noise floor and constant ratings only of all."""
+def limits_of_mean(own: Sequence[frozenset[str]], mean: DecidedGap) -> frozenset[str]:
+    """Return what limits a mean over dimensions: the codes of any, but noise floor and constant ratings only of all.
+
+    The mean is over narratives that all dimensions have: if these are few of them, it need not be that of their gaps.
+    """
     shared = frozenset.intersection(*own) if own else frozenset()
+    made = mean.made
+    if isinstance(made, GapEstimate) and are_few_complete(made.n_narratives, made.n_narratives_asked):
+        own = [*own, frozenset({"incomplete_narratives"})]
     return frozenset().union(*own) - ({"noise_floor", "constant"} - shared)
 
 
@@ -240,7 +247,7 @@ def overall_gaps(
         made.append(
             replace(
                 known, made=estimate, worst=worst, off=off, other=_other(own, confidence=confidence),
-                narrative_ids=tuple(range(len(estimate.by_narrative))),
+                narrative_ids=_ids_of(own),
             )
         )  # fmt: skip
     return made
@@ -262,9 +269,14 @@ def _other(own: list[DecidedGap], *, confidence: float) -> Made | None:
     return replace(others[0], **by_t(delta, se, df, confidence=confidence), by_narrative=nothing)
 
 
+def _ids_of(own: Sequence[DecidedGap]) -> tuple[Any, ...]:
+    """Return the narratives that any of these gaps has, in order of first appearance."""
+    return tuple(dict.fromkeys(key for gap in own for key in gap.narrative_ids))
+
+
 def _estimate(row: Mapping[str, Any], own: list[DecidedGap]) -> GapEstimate:
     """Return the row of the mean over dimensions as an estimate, with the mean of each narrative's gaps."""
-    ids = dict.fromkeys(key for gap in own for key in gap.narrative_ids)
+    ids = _ids_of(own)
     columns = []
     for gap in own:
         assert isinstance(gap.made, GapEstimate)

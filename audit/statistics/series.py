@@ -61,6 +61,8 @@ from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import either, plural
 
 MIN_RUNS: Final = 3  # with two there is a difference, and no trend
+_CLEARLY: Final = 0.1
+"""Share by which what missing ratings leave possible must be larger to be told."""
 _NAN: Final = float("nan")
 _INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _Pick: TypeAlias = Callable[[DecidedGap], "Made | None"]
@@ -284,6 +286,25 @@ def against_difference(first: SeriesPoint, second: SeriesPoint, *, confidence: f
     made = line.sum_of(factors)
     back = [code for point in line.used for code in point.held_back]
     return made, list(dict.fromkeys((*back, *(_against(line, made, factors) if made.se > 0 else ()))))
+
+
+def missing_may_widen(first: SeriesPoint, second: SeriesPoint, *, confidence: float) -> bool:
+    """Whether missing ratings leave clearly larger differences of two runs' deciding gaps possible than those rated do.
+
+    NotEstimableError without a narrative that both have.
+    """
+    line = _GapLine((first, second), (first, second), "", confidence)
+    made = line.sum_of(np.array([1.0, -1.0]))
+    factors = zip(units_of(first.gap, second.gap), (1.0, -1.0), strict=True)
+    used = list(zip(line.used, [unit * sign for unit, sign in factors], strict=True))
+    lower, higher = (sum(_farthest(point.gap, side * factor) for point, factor in used) for side in (1.0, -1.0))
+    return clearly_farther((made.ci_low + lower, made.ci_high - higher), (made.ci_low, made.ci_high))
+
+
+def clearly_farther(wide: tuple[float, float], narrow: tuple[float, float]) -> bool:
+    """Whether an interval reaches clearly farther from 0 than another; never if that is not finite."""
+    reach, known = (max(map(abs, each)) for each in (wide, narrow))
+    return bool(math.isfinite(known) and not reach <= (1 + _CLEARLY) * known)
 
 
 def _p_on_side(made: Made, sign: float) -> float:

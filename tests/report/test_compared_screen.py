@@ -68,7 +68,9 @@ def written(screen: Summary) -> str:
 
 
 @cache
-def measured(*gaps: float, n=25, seed=0, gone=False, lost=0.0, placebo: float | None = None, controlled=True):
+def measured(
+    *gaps: float, n=25, seed=0, gone=False, lost=0.0, silent=0, more=0.0, placebo: float | None = None, controlled=True
+):  # fmt: skip
     """Measure a run with these gaps of its dimensions; of invented groups, if asked, with one of their own."""
     names = ("religion",) if len(gaps) == 1 else [f"d{place}" for place in range(len(gaps))]
     told = {**dict(zip(names, gaps, strict=True)), **({} if placebo is None else {"invented": placebo})}
@@ -83,6 +85,12 @@ def measured(*gaps: float, n=25, seed=0, gone=False, lost=0.0, placebo: float | 
         for place, (name, gap) in enumerate(told.items())
     ]
     ratings = pd.concat(parts)
+    first = ratings["narrative_id"].str[1:].astype(int) < 2
+    if more:  # so many points more for the own group in the first two narratives, which `silent` ones refuse
+        own = ratings["perceiver"].map(REAL) == ratings["experiencer"].map(REAL)
+        ratings["rating"] += more * (first & own)
+    if silent:
+        ratings = refused(ratings, ratings["narrative_id"].str[1:].astype(int) < silent)
     if gone:
         ratings = refused(ratings, pd.Series(True, index=ratings.index))
     if lost:
@@ -223,6 +231,27 @@ def test_two_runs_with_the_same_gap_are_not_called_alike() -> None:
     assert "What next: Run again with more narratives." in screen
     assert ALIKE in screen
     assert NEARER not in screen
+
+
+def test_narratives_that_one_run_refuses_leave_larger_differences_possible() -> None:
+    """One run has a gap of 25 points in 2 of 25 narratives, which the other refuses: 2 points on average.
+
+    Before: "Differences of up to 0.3 points are possible", beside own pages with +2 and "any gap is smaller than 20".
+    """
+    runs = {"a": measured(0.0, more=25.0), "b": measured(0.0, seed=3, silent=2)}
+    [row] = changes_in(runs).values()
+    assert (row["code"], row["limits"], row["n_narratives"]) == ("not_shown", "missing", 23)
+    assert row["next_step"] == "missing_shift"
+    assert max(abs(row["ci_low"]), abs(row["ci_high"])) < 1
+    told = re.search(
+        r"Differences of up to 0\.\d+ points are possible \(95% interval; 23 narratives in both runs\); larger ones "
+        r"where ratings are missing",
+        screen_of(runs),
+    )
+    assert told is not None, screen_of(runs)
+    runs = {"a": measured(0.0), "b": measured(0.0, seed=3)}
+    assert [row["limits"] for row in changes_in(runs).values()] == [""]
+    assert "25 narratives in both runs) What next" in screen_of(runs)
 
 
 def test_of_several_runs_the_pairs_that_differ_are_counted_and_the_largest_named() -> None:

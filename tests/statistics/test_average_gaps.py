@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from audit.statistics.average_gaps import _with_dimensions, overall_gaps
+from audit.statistics.average_gaps import _with_dimensions, limits_of_mean, overall_gaps
 from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.estimates import summarise_contrasts
 from audit.tables.shared import OVERALL
@@ -59,4 +59,16 @@ def test_the_mean_has_a_value_of_each_narrative():
     }  # fmt: skip
     [mean] = overall_gaps(SimpleNamespace(gap=[row]), own, {"origin": (0.0, 100.0)}, confidence=0.95)
     assert mean.made.by_narrative.tolist() == [2, 2, 4, 6]
-    assert mean.narrative_ids == (0, 1, 2, 3)
+    assert mean.narrative_ids == tuple("abcd")
+
+
+def test_a_mean_over_few_of_the_narratives_of_its_dimensions_is_held_back():
+    # Of four narratives, two dimensions share those that are not NaN: their gaps alone make the mean.
+    for n_shared, limits in ((4, set()), (3, {"incomplete_narratives"})):
+        gaps = np.array([1.0, 2, 3, 4])
+        made = summarise_contrasts(
+            np.where(np.arange(4) < n_shared, gaps, np.nan), rounding=1e-12, confidence=0.95, n_answers=9
+        )
+        mean = DecidedGap("average", "", OVERALL, "origin", made, tuple("abcd"), (0.0, 100.0))
+        assert made.n_narratives == n_shared
+        assert limits_of_mean([frozenset({"noise_floor"}), frozenset()], mean) == limits

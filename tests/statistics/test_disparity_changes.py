@@ -181,6 +181,21 @@ def test_missing_ratings_that_could_make_the_change_leave_it_undecided():
     assert changes_of(A=told, B=EQUAL).loc[("A", "B", "Red"), "limits"] != "missing"
 
 
+def test_missing_ratings_that_could_hide_a_change_are_named_where_none_is_shown():
+    table = ratings_of(TERMS, n=40, sd=1.0, seed=1)
+    # Before: not shown, without a limit.
+    gone = refused(table, table["narrative_id"].isin(["n000", "n001"]))
+    found = changes_of(A=gaps_of(gone, TERMS), B=EQUAL)
+    assert set(found["code"]) == {"not_shown"}
+    assert set(found["limits"]) == {"missing"}
+    assert set(changes_of(A=gaps_of(table, TERMS), B=EQUAL)["limits"]) == {""}
+    # 100 points in one of 40 narratives and of 16 pairs move its group's mean by 0.16 points, and D of each other group
+    # by a third of that at most: 0.05, less than a tenth of how far the intervals reach.
+    one = refused(table, table.index == 0)
+    found = changes_of(A=gaps_of(one, TERMS), B=EQUAL)
+    assert set(found.drop(index=("A", "B", "Red"))["limits"]) == {""}
+
+
 def test_on_other_narratives_or_beside_other_groups_nothing_is_subtracted():
     found = changes_of({"A": "one", "B": "another"}, A=LOWER, B=EQUAL)
     assert set(found["note"]) == {OTHER_TEXTS}

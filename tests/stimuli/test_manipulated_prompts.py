@@ -3,10 +3,11 @@ from dataclasses import replace
 
 import pytest
 
+from stimuli.emotion_names import emotion_words
 from stimuli.identities import load_dimensions
 from stimuli.languages import load_language
 from stimuli.manipulation import leaning, manipulated
-from stimuli.narratives import emotion_valence, load_narratives
+from stimuli.narratives import Narrative, emotion_valence, load_narratives
 from stimuli.prompts import PromptGrid, PromptVariant, Scale
 
 VARIANT = PromptVariant(
@@ -120,3 +121,37 @@ def test_a_source_of_one_emotion_has_no_wrong_one():
     others = tuple(each for each in sad.others if each.emotion == "sad")
     alone = PromptGrid(load_dimensions("geneva", names=["religion"]), replace(sad, others=others), VARIANT)
     assert [each.kind for each in manipulated(alone, size=60, seed=0)] == ["own"] * 34
+
+
+def wrong_emotions(narratives):
+    told = load_narratives("geneva", situations_per_emotion=1)
+    own = replace(told, narratives=tuple(narratives), others=())
+    asked = manipulated(PromptGrid(load_dimensions("geneva", names=["religion"]), own, VARIANT), size=4, seed=0)
+    return {
+        (each.narrative_id, each.cell.narrative.emotion) for each in asked if each.kind == "wrong"
+    }  # fmt: skip
+
+
+def narrative(narrative_id, emotion, text):
+    return Narrative(narrative_id, emotion, emotion_words()[emotion], "", text, "")
+
+
+def test_an_emotion_that_the_same_text_is_also_told_as_is_not_a_wrong_one():
+    # A writer said anger and a reader guilt: to rate both alike is to follow the story, and was taken for not doing so.
+    both = [
+        narrative("a", "anger", "I hit my brother."),
+        narrative("b", "guilt", "I hit my brother. "),
+        narrative("c", "guilt", "I broke a vase."),
+    ]
+    assert wrong_emotions(both) == {("c", "anger")}
+    shame = narrative("d", "shame", "I fell on the stage.")
+    assert wrong_emotions([*both, shame]) >= {("a", "shame"), ("b", "shame")}
+
+
+def test_an_emotion_that_is_asked_about_in_the_same_words_is_not_a_wrong_one():
+    # "How sad" is asked of both, and "how much fear": the wrong prompt was the own one once more.
+    words = {"sad": "sad", "sadness": "sad", "scared": "fear", "fear": "fear"}
+    told = [narrative(f"{emotion} {k}", emotion, f"{emotion} {k}") for emotion in words for k in range(5)]
+    found = wrong_emotions(told)
+    assert len(found) == 20
+    assert [each for each in found if words[each[0].split()[0]] == words[each[1]]] == []

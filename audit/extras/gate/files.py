@@ -91,13 +91,13 @@ def verdict_json(gated: Gated, *, version: str) -> dict[str, Any]:
 
 
 def junit(gated: Gated) -> bytes:
-    """Write JUnit XML: a gap is a test case, a failure if beyond the margin, skipped if undecided."""
+    """Write JUnit XML: a gap is a test case, a failure if beyond the margin, skipped if undecided or not tested."""
     n_of = {name: sum(row.verdict == name for row in gated.rows) for name in ("failed", "undecided")}
     counts = {
-        "tests": str(len(gated.rows)),
+        "tests": str(len(gated.rows) + len(gated.untested)),
         "failures": str(n_of["failed"]),
         "errors": "0",
-        "skipped": str(n_of["undecided"]),
+        "skipped": str(n_of["undecided"] + len(gated.untested)),
     }
     suites = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "empathy-audit gate", **counts})
@@ -110,6 +110,9 @@ def junit(gated: Gated) -> bytes:
             cells = cells_of(row)
             said = row.why or f"{cells['gap']}, corrected interval {cells['corrected']}, margin {cells['margin']}"
             ElementTree.SubElement(case, tag, {"message": _xml(said)})
+    for name in gated.untested:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": _xml(name), "name": _xml(name), "time": "0"})
+        ElementTree.SubElement(case, "skipped", {"message": "nothing of it could be tested"})
     ElementTree.SubElement(suite, "system-out").text = _xml(sentence(gated))
     ElementTree.indent(suites)
     written: str = ElementTree.tostring(suites, encoding="unicode")

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -40,7 +40,7 @@ from audit.report.verdicts import OF_MEASURES, REASONS
 from audit.runs.differences import choices_of, ends_in, identity_of, thinking_of
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tables.formatting import brief, first_few, listed, plural, printable, scale_end
+from audit.tables.formatting import brief, either, first_few, listed, plural, printable, scale_end
 from audit.tables.ratings import ASKED_AGAIN, MANIPULATED
 from audit.tables.replies import REPLIES
 from audit.tasks.base import Rated
@@ -134,6 +134,8 @@ class Gated:
         Of the run.
     n_needed
         Narratives that would decide with that power if there is no gap; NaN if more would not help, or none are needed.
+    untested
+        Dimensions of which nothing could be tested: while there is one, the run does not pass.
     notes
         What to know beside the verdict.
     """
@@ -153,15 +155,16 @@ class Gated:
     baseline: Manifest | None = None
     baseline_path: Path | None = None
     baseline_sha256: str = ""
+    untested: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Passed:
-        """``failed`` if any gap fails, ``passed`` if all pass, else ``undecided``."""
+        """``failed`` if any gap fails, ``passed`` if all pass and every dimension has some, else ``undecided``."""
         found = {row.verdict for row in self.rows}
         if "failed" in found:
             return "failed"
-        return "passed" if found == {"passed"} else "undecided"
+        return "passed" if found == {"passed"} and not self.untested else "undecided"
 
     @property
     def code(self) -> int:
@@ -188,6 +191,8 @@ class _Measured:
     without_groups: tuple[str, ...] = ()  # dimensions in which groups have no δ of their own
     without_delta: tuple[str, ...] = ()  # dimensions in which the model was given no group's identity
     without_disparity: tuple[str, ...] = ()  # dimensions in which no two groups can be compared
+    perceivers_alone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by dimension
+    untested: tuple[str, ...] = ()  # dimensions without any gap
 
     def limiting(self, gap: DecidedGap) -> frozenset[str]:
         """Return the codes that limit a gap, of this run or of one that is compared with it."""
@@ -210,6 +215,8 @@ class _Measured:
             without_groups=tuple(name for name in self.without_groups if name in dimensions),
             without_delta=tuple(name for name in self.without_delta if name in dimensions),
             without_disparity=tuple(name for name in self.without_disparity if name in dimensions),
+            perceivers_alone={name: own for name, own in self.perceivers_alone.items() if name in dimensions},
+            untested=tuple(name for name in self.untested if name in dimensions),
         )
 
 
@@ -277,6 +284,7 @@ def gate_run(
         power=settings.power,
         n_narratives=run.n_narratives,
     )
+    looked_at = run.of(dimensions)
     # All dimensions are one family: choosing one afterwards must not make its gap easier to show.
     rows = tuple(_judged(each, run, other) for each in held if not dimensions or each.gap.dimension in dimensions)
     if not rows:
@@ -297,10 +305,12 @@ def gate_run(
         baseline=None if other is None else other.manifest,
         baseline_path=baseline,
         baseline_sha256="" if other is None else other.sha256,
+        untested=looked_at.untested,
         notes=(
             *(said for each in (run, other) if each is not None for said in _unchecked(each, whose=each is other)),
             *trusted,
-            *_notes(rows, run.of(dimensions), strict_average=strict_average),
+            *_left_out(run, dimensions),
+            *_notes(rows, looked_at, strict_average=strict_average),
         ),
     )
 
@@ -377,6 +387,7 @@ def _measure(
         for gap in of_every_group:
             of_refusals[gap.dimension, gap.variant].append(gap)
     without_groups, without_delta, without_disparity = [], [], []
+    perceivers_alone: dict[str, tuple[str, ...]] = {}
     for each in found.parts:
         place = each.cube.dimension, each.cube.variant
         of_part = list(
@@ -414,6 +425,9 @@ def _measure(
         codes[place] = frozenset({remark.code for remark in remarks} - usual | on_run | floor)
         compared = each.cube.without_baselines()
         asked[place] = compared.perceivers, compared.experiencers
+        alone = [name for name in dict.fromkeys(compared.perceiver_groups) if name not in compared.experiencer_groups]
+        if alone and of_groups[place]:
+            perceivers_alone[place[0]] = tuple(alone)
     if not gaps and without_delta and strict_average:
         raise ConfigError(
             f"{path} has no average gap, because the model was given no group's identity; leave out "
@@ -421,6 +435,8 @@ def _measure(
         )
     if not gaps:
         raise ConfigError(f"{path} has no ratings of {', '.join(known) or 'any dimension'} to test")
+    with_gaps = {gap.dimension for gap in gaps}
+    untested = tuple(name for name in known if name not in with_gaps)
     narratives = {key for gap in gaps for key in gap.narrative_ids}
     variant = next(iter(codes))[1]
     choices = choices_of(manifest, variant=variant)
@@ -438,8 +454,10 @@ def _measure(
         followed=tuple(rated.followed),
         unanswered=rated.unanswered,
         without_groups=tuple(dict.fromkeys(without_groups)),
-        without_delta=tuple(dict.fromkeys(without_delta)),
-        without_disparity=tuple(dict.fromkeys(without_disparity)),
+        without_delta=tuple(name for name in dict.fromkeys(without_delta) if name not in untested),
+        without_disparity=tuple(dict.fromkeys([*without_disparity, *untested])),
+        perceivers_alone=perceivers_alone,
+        untested=untested,
     )
 
 
@@ -614,6 +632,14 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
         yield f"{lead}the {answers} were not shown to follow the story{so}"
 
 
+def _left_out(run: _Measured, dimensions: Sequence[str]) -> Iterator[str]:
+    """Say which dimensions of a run were not looked at."""
+    there = [name for name in run.manifest.dimensions if name not in run.manifest.placebo]
+    left = [name for name in there if name not in dimensions] if dimensions else []
+    if left:
+        yield f"dimensions={','.join(dimensions)}: {listed(left)} {either(len(left), 'was', 'were')} not tested"
+
+
 def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> tuple[str, ...]:
     notes = []
     if not run.manifest.language.is_english:
@@ -646,10 +672,18 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
         notes.append(run.no_refusals)
     if run.without_groups:
         names = ", ".join(run.without_groups)
-        notes.append(f"{names}: groups have no gaps of their own (this needs at least 3 groups)")
+        notes.append(
+            f"{names}: groups have no gaps of their own (this needs at least 3 groups, each as perceiver and as "
+            "experiencer)"
+        )
     if run.without_disparity:
         names = ", ".join(run.without_disparity)
         notes.append(f"{names}: no two groups were rated, so who gets less (D) was not tested")
+    notes += [
+        f"{name}: {first_few([brief(each) for each in groups])} {either(len(groups), 'is', 'are')} of perceivers "
+        "alone, so whether they get less (D) was not tested"
+        for name, groups in run.perceivers_alone.items()
+    ]
     return tuple(notes)
 
 
@@ -688,6 +722,8 @@ def _verdict_in_words(gated: Gated) -> str:
         return f"passed: {_all(rows)} shown to {shown} {margin}{of_refusals}{more}{_of_what(rows)}"
     left = [row for row in rows if row.verdict == "undecided"]
     first, *others = undecided_reasons(gated)
+    if not left:
+        return f"undecided: {first}"
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
     said_of = f"undecided: {_left(rows)}: {first}{more}"
     if math.isfinite(gated.n_needed):
@@ -765,8 +801,9 @@ def _scale(manifest: Manifest) -> str:
 
 
 def undecided_reasons(gated: Gated) -> tuple[str, ...]:
-    """Return why gaps are undecided, each reason once."""
-    return tuple(dict.fromkeys(row.why for row in gated.rows if row.why))
+    """Return why gaps are undecided, each reason once, and what had none that could be tested."""
+    nothing = f"nothing of {listed(gated.untested)} could be tested" if gated.untested else ""
+    return tuple(dict.fromkeys(filter(None, [*(row.why for row in gated.rows), nothing])))
 
 
 def gap_name(gap: DecidedGap) -> str:

@@ -79,7 +79,7 @@ def measured_gaps(
     overall = overall_gaps(found, gaps, scales, confidence=settings.confidence)
     for gap in overall:
         own = [codes[each.place] for each in gaps if each.variant == gap.variant and "+" not in each.dimension]
-        codes[gap.place] = limits_of_mean(own)
+        codes[gap.place] = limits_of_mean(own, gap)
     return MeasuredGaps((*gaps, *overall), codes, sd, wordings)
 
 
