@@ -262,7 +262,8 @@ def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail
     ]  # fmt: skip
     references = [row for row in rows if row["run"] in {each["reference"] for each in own}]
     if len(references) == 1 and math.isfinite(references[0].number("delta")):
-        left.append(Markup("δ without a strategy: {}").format(show(references[0], "delta", points)))
+        [row] = references
+        left.append(Markup("δ without a strategy: {} {}").format(show(row, "delta", points), row["unit"]))
     rest = Markup(". ").join(left)
     if len(own) == 1 and found:
         [row] = found

@@ -367,7 +367,7 @@ def test_strategies_that_change_delta_are_named_and_others_are_not_called_unchan
     screen = screen_of(runs, references=dict.fromkeys(("warm", "cold", "same"), "none"))
     assert re.search(
         r"The gap between groups is lower under warm \(−[45]\.\d+\) and higher under cold \(\+[23]\.\d+\), in points "
-        r"Not shown to change it: same\. δ without a strategy: \+[56]\.\d\d",
+        r"Not shown to change it: same\. δ without a strategy: \+[56]\.\d\d points",
         screen,
     ), screen
     assert NEARER in screen
