@@ -106,6 +106,26 @@ def test_a_label_is_one_short_line_and_different_from_all_others():
     assert label_runs([choices(), choices()], ["same", "same"]) == ["run 1", "run 2"]
 
 
+LONG_MODEL = "maker2.5-coder-{}b-instruct-q4_k_m.gguf"
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [
+        ((*map(LONG_MODEL.format, ("0.5", "1.5")), "s"), ["maker2.5-coder-0.5b", "maker2.5-coder-1.5b", "s"]),
+        (("m/Model-3.1-8B", "m/Model-3.1-8B-Instruct-v2"), ["m/Model-3.1-8B", "m/Model-3.1-8B-Instruct"]),
+        (("a-very-long-name-of-model-q4_k_m.gguf", "a-very-long-name-of-model-q4_k_m"), None),
+        (("a-very-long-name-of-model-q4.gguf at h-1", "a-very-long-name-of-model-q4.gguf at h-2"), None),
+        (("a-very-long-name-of-model-q4.gguf at h-1", "b"), ["a-very-long-name-of", "b"]),
+        (("a-name-of-model (a-place-of-model.gguf)", "b"), ["a-name-of-model", "b"]),
+        (("a-nameoftwentyandmoreletters", "b"), None),
+        (("one-model-of-24-letters!", "b"), None),
+    ],
+)  # fmt: skip
+def test_a_long_name_of_a_model_is_a_beginning_that_no_other_name_has(models, expected):
+    assert labels(*({**choices(), "model": name} for name in models)) == (expected or [*models])
+
+
 def test_what_answers_were_begun_with_is_named_only_where_nothing_else_tells_runs_apart():
     def asked(prefill, **changes):
         return choices(elicitation={"method": "expected", "parser": "scale", "prefill": prefill}, **changes)

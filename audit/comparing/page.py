@@ -137,13 +137,14 @@ def compared_answer(
     """Return the first section: the answer, the runs on one axis, what differs between them, and what limits it."""
     left_out = [Note(isolated(text), "Left out") for text in content.left_out]
     runs = results.rows("runs")
-    short = [
-        ShownColumn(_head(name), partial(_short, column=name), words=True)
+    names = [
+        name
         for name in (*DIFFERING, *BESIDES)
         if name in results.declared["runs"] and name not in _told_by(runs) and len({str(row[name]) for row in runs}) > 1
     ]
-    if len(short) == 1 and short[0].head in MAIN:  # the runs' labels are just that
-        short = []
+    if len(names) == 1 and names[0] in MAIN and all(str(row["run"]).startswith(str(row[names[0]])) for row in runs):
+        names = []  # the runs' labels say it in full
+    short = [ShownColumn(_head(name), partial(_short, column=name), words=True) for name in names]
     told = statistics_table(runs, ShownColumn("run", lambda row: named(row["run"])), *short[:_SHORT_COLUMNS], *columns)
     return page_section(
         "answer", "Answer", question, prose("macros", "summarise", summary, none), *left_out, *drawn,

@@ -88,8 +88,10 @@ def headline(answers: Sequence[PairAnswer]) -> Markup:
         if found := [each for each in own if each.found]:
             where = Markup("<bdi>{}</bdi>: ").format(found[0].short.title) if n_dimensions > 1 else Markup("")
             said.append(where + found[0].found)
-            if rest := len(found) - 1:
-                said.append(Markup(f"Runs differ in {differ_in} in {plural(rest, 'other dimension')}, too, see below."))
+            if rest := found[1:]:
+                other = Markup("<bdi>{}</bdi>, too").format(rest[0].short.title)
+                elsewhere = other if len(rest) == 1 else f"{len(rest)} other dimensions, too, see below"
+                said.append(Markup("Runs differ in {} in {}.").format(differ_in, elsewhere))
         else:
             left.append(own)
     # Beside a difference in one of several dimensions, that another question has no answer is told below.
@@ -260,7 +262,8 @@ def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail
     ]  # fmt: skip
     references = [row for row in rows if row["run"] in {each["reference"] for each in own}]
     if len(references) == 1 and math.isfinite(references[0].number("delta")):
-        left.append(Markup("δ without a strategy: {}").format(show(references[0], "delta", points)))
+        [row] = references
+        left.append(Markup("δ without a strategy: {} {}").format(show(row, "delta", points), row["unit"]))
     rest = Markup(". ").join(left)
     if len(own) == 1 and found:
         [row] = found
@@ -354,7 +357,9 @@ def _answer(
         )
     which = Markup("<bdi>{}</bdi> and <bdi>{}</bdi> are").format(*pairs[0]) if len(pairs) == 1 else "No two runs are"
     lead = "not " if len(pairs) == 1 else ""
-    words = Markup("{} {}shown to differ in {}").format(which, lead, what)
+    # Of many pairs, the title says what they would differ in if the page has two questions.
+    differ = "differ" if tail and len(pairs) > 1 else f"differ in {what}"
+    words = Markup("{} {}shown to {}").format(which, lead, differ)
     if len(pairs) > 1 and (rest := _rest(rows, pairs, table)):
         words += Markup("; {}").format(rest)
     far = max(told_apart, key=lambda row: _reach(row, table))
@@ -405,17 +410,46 @@ def _reach(row: PlacedRow, table: PairTable) -> float:
 
 
 def _few(rows: Sequence[PlacedRow], table: PairTable) -> Markup:
-    """Name the first differences, and how many more there are."""
-    said = [
-        Markup("{}{} in <bdi>{}</bdi> than in <bdi>{}</bdi> by {} {}{} (p {})").format(
-            Markup("<bdi>{}</bdi>: ").format(brief(str(row["group"]))) if "group" in row else "",
-            row["code"], *_runs(row, table), by_how_much(row, table, signed=False),
-            row["unit"], "" if "group" in row else _nearer(row, table), show(row, "p_adjusted", bare_p),
-        )
-        for row in rows[:_NAMED]
-    ]  # fmt: skip
+    """Name the first differences, and how many more there are; a run that all have in common is named once."""
+    named = rows[:_NAMED]
+    shared = _shared_run(named, table)
+    if shared and not any("group" in row or _nearer(row, table) for row in named):
+        code, run, others = shared
+        than = [
+            Markup("than in <bdi>{}</bdi> by {}").format(other, _size_and_p(row, table))
+            for other, row in zip(others, named, strict=True)
+        ]
+        said = [Markup("{} in <bdi>{}</bdi> {}").format(code, run, Markup(", ").join(than))]
+    else:
+        said = [
+            Markup("{}{} in <bdi>{}</bdi> than in <bdi>{}</bdi> by {}").format(
+                Markup("<bdi>{}</bdi>: ").format(brief(str(row["group"]))) if "group" in row else "",
+                row["code"], *_runs(row, table), _size_and_p(row, table),
+            )
+            for row in named
+        ]  # fmt: skip
     rest = len(rows) - _NAMED
     return Markup("; ").join([*said, *([Markup("{} more").format(count(rest))] if rest > 0 else [])])
+
+
+def _size_and_p(row: PlacedRow, table: PairTable) -> Markup:
+    return Markup("{} {}{} (p {})").format(
+        by_how_much(row, table, signed=False), row["unit"], "" if "group" in row else _nearer(row, table),
+        show(row, "p_adjusted", bare_p),
+    )  # fmt: skip
+
+
+def _shared_run(rows: Sequence[PlacedRow], table: PairTable) -> tuple[str, str, list[str]] | None:
+    """Return whether one run is lower or higher than all others that the rows name, that run, and those others."""
+    if len(rows) < 2:
+        return None
+    seen = []  # each row from either of its runs
+    for row in rows:
+        (first, second), code = _runs(row, table), str(row["code"])
+        other_way = FOUND[1 - FOUND.index(code)]
+        seen.append({(code, first): second, (other_way, second): first})
+    common = [side for side in seen[0] if all(side in each for each in seen)]
+    return (*common[0], [each[common[0]] for each in seen]) if common else None
 
 
 def _rest(rows: Sequence[PlacedRow], pairs: Sequence[tuple[str, str]], table: PairTable) -> Markup:

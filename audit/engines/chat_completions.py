@@ -387,7 +387,7 @@ class ChatEngine:
             raise _OtherName("top_logprobs")
         if "logprobs" in low:
             raise ModelError(f"{where}: returns no logprobs (HTTP {status}{said}); use elicitation=generate")
-        error = _RejectedError(f"{where}: rejected the request (HTTP {status}{said}); answers so far are kept")
+        error = _RejectedError(f"{where}: rejected the request (HTTP {status}{said}){self.server.said_of_kept}")
         for name in _OPTIONAL:
             if name not in self.refused and re.search(rf"\b{name}\b", low):
                 raise _OtherName(name, error)

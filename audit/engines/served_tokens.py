@@ -84,7 +84,7 @@ class _Remote:
     def _odd(self, path: str, what: str) -> ModelError:
         return ModelError(
             f"{self._server.base_url}: {path[2:]} answers with {what}; check that it is the server that it says it is, "
-            "then run the same command to continue: answers so far are kept"
+            f"then run the same command again{self._server.said_of_kept}"
         )
 
 

@@ -334,6 +334,11 @@ class Server:
             raise failure
         return [found[place] for place in range(len(payloads))]
 
+    @property
+    def said_of_kept(self) -> str:
+        """What messages end in while answers are stored; empty before there is a folder for them."""
+        return "" if self.kept is None else "; answers so far are kept"
+
     def stored(self, name: str) -> Json | None:
         """Return the stored answer to a request; None if there is none, or it must not be used."""
         answer = None if self.kept is None else self.kept.get(name)
@@ -422,7 +427,7 @@ class Server:
             if fault.wait is not None and fault.wait > longest:
                 raise ModelError(
                     f"{self.base_url}: {fault.reason}, and asks to wait {fault.wait:.0f} s, more than "
-                    f"engine.server.max_wait_s={longest:g}; run the same command later: answers so far are kept"
+                    f"engine.server.max_wait_s={longest:g}; run the same command later{self.said_of_kept}"
                 )
             pause = self.settings.backoff_s * 2**attempt
             pause = min(pause, LONGEST_PAUSE, longest) * random.uniform(0.5, 1.0) if fault.wait is None else fault.wait
@@ -435,7 +440,7 @@ class Server:
         assert fault is not None
         raise NoAnswerError(
             f"{self.base_url}: no answer after {n_tries} {'try' if n_tries == 1 else 'tries'} (last: "
-            f"{fault.reason}); check the server, then run the same command to continue: answers so far are kept"
+            f"{fault.reason}); check the server, then run the same command again{self.said_of_kept}"
         )
 
     def _say_again(self, fault: _Fault, pause: float, attempt: int, n_tries: int) -> None:
@@ -447,7 +452,7 @@ class Server:
             self._said_at = now
         say(
             f"{self.base_url}: {plain(fault.reason)}; try {attempt} of {n_tries} in {pause:.1f} s (Ctrl-C ends the "
-            "command; answers so far are kept)"
+            f"command{self.said_of_kept})"
         )
 
     def _spend(self, n: int) -> None:
@@ -462,8 +467,7 @@ class Server:
                 if most is not None and used >= most:
                     raise BudgetError(
                         f"engine.server.{name}={most} is used up: {spent.n_requests:,} requests and "
-                        f"{spent.n_tokens:,} tokens in this session; answers so far are kept: run the same command "
-                        "to continue"
+                        f"{spent.n_tokens:,} tokens in this session; run the same command again{self.said_of_kept}"
                     )
             spent.n_requests += n
 

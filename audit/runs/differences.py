@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -15,6 +16,7 @@ from stimuli.hashes import fingerprint
 from stimuli.strategies import NO_STRATEGY
 
 _LONGEST: Final = 48  # characters of a choice in a label; the table of runs has all of them
+_LONG_MODEL: Final = 24  # characters of a model's name; in labels, a longer one loses words from its end
 _OUTSIDE: Final = "outside"  # what outside ratings have for prompt variant and elicitation: unknown, so not a choice
 _NOT_ASKED: Final = frozenset({"name", "source", "deviates"})  # keys of a strategy that the model is not asked by
 
@@ -196,6 +198,8 @@ def differing_choices(choices: Sequence[Mapping[str, str]]) -> list[str]:
 
 def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> list[str]:
     """Return a short, distinct label for each run; ``folders`` are used if the choices do not suffice."""
+    models = _models_in_short({each["model"] for each in choices})
+    choices = [{**each, "model": models[each["model"]]} for each in choices]
     labels = _labels([{**each, "elicitation": each["briefly"]} for each in choices])
     if len(set(labels)) < len(labels) or not all(labels):
         labels = _labels(choices)
@@ -204,6 +208,23 @@ def label_runs(choices: Sequence[Mapping[str, str]], folders: Sequence[str]) -> 
     if len(set(labels)) < len(labels) or not all(labels):
         labels = [f"run {number}" for number in range(1, len(labels) + 1)]
     return labels
+
+
+def _models_in_short(names: Collection[str]) -> dict[str, str]:
+    """Return each model's name for labels: of a long one, its first words, unless another name begins with them."""
+    in_short = {}
+    for name in names:
+        model = re.split(r" at | \(", name)[0]
+        ends = [*(found.start() for found in re.finditer(r"[-_]|\.gguf$", model)), len(model)]
+        others = [other for other in names if other != name]
+        distinct = [
+            name[:end]
+            for end in ends
+            if 2 * end >= _LONG_MODEL and not any(other.startswith(name[:end]) for other in others)
+        ]
+        fitting = [each for each in distinct if len(each) <= _LONG_MODEL]
+        in_short[name] = name if len(name) <= _LONG_MODEL else [name, *distinct[:1], *fitting][-1]
+    return in_short
 
 
 def _labels(choices: Sequence[Mapping[str, str]]) -> list[str]:

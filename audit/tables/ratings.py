@@ -61,10 +61,10 @@ RATINGS: Final = Table(
             since=2,
         ),
         "pruned_points": points(
-            "how far the intensity could be from the one reported for what was not asked or not told: branches of the "
-            "tree of numbers, and whether numbers end (`expected`), in points; missing where nothing bounds it; "
-            "with calibrated ends (elicitation.ends) also half of the systematic difference that the sample leaves "
-            "possible between in-group and out-group",
+            "how far the intensity could be off, in points (`expected`), because some branches of the tree of numbers "
+            "were not asked, a server did not report the probability of some tokens, or it was not asked whether a "
+            "number ends; missing where nothing bounds it; with calibrated ends (elicitation.ends) also half of the "
+            "systematic difference that the sample leaves possible between in-group and out-group",
             since=3,
         ),
         "wording": whole(

@@ -93,6 +93,15 @@ def card(audit, run, to="card") -> str:
     return text.replace("\\", "").replace("&#61;", "=").replace("&#60;", "<").replace("&#39;", "'")
 
 
+def test_a_card_of_another_tool_s_ratings_names_no_option_of_our_runs(runs, audit):
+    steps = [
+        step for name, run in runs.items() for step in re.findall(r"Next: .*", card(audit, run, to=f"card-{name}"))
+    ]
+    assert any("collect ratings of" in step for step in steps), steps
+    ours = re.compile(r"Run again|stimuli\.|elicitation[.=]|prompt=")
+    assert [step for step in steps if ours.search(step)] == []
+
+
 def results(audit, run, to="eee") -> dict[str, dict]:
     [path] = exported(audit, run, *EEE, to=to).rglob("*.json")
     return {each["evaluation_result_id"]: each for each in json.loads(path.read_text())["evaluation_results"]}

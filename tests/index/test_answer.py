@@ -67,17 +67,17 @@ def index(kept, tmp_path):
 @pytest.mark.parametrize(
     ("names", "answer"),
     [
-        (("gap", "none"), "Of 2 runs, 1 found a gap between the model's own group and others."),
-        (("low", "none"), "Of 2 runs, 1 found a group that gets less or more than the others."),
+        (("gap", "none"), "Of 2 runs, 1 (gap) found a gap between the model's own group and others."),
+        (("low", "none"), "Of 2 runs, 1 (low) found a group that gets less or more than the others."),
         (
             ("gap", "both", "silent"),
-            "Of 3 runs, 2 found a gap between the model's own group and others; 1 found a group that gets less or more "
-            "than the others; 1 cannot be judged.",
+            "Of 3 runs, 2 (both and gap) found a gap between the model's own group and others; 1 (both) found a group "
+            "that gets less or more than the others; 1 cannot be judged.",
         ),
         (
             ("gap", "loose"),
-            "Of 2 runs, 2 found a gap between the model's own group and others (which repeated words alone could cause "
-            "in 1 of them).",
+            "Of 2 runs, 2 (gap and loose) found a gap between the model's own group and others (which repeated words "
+            "alone could cause in 1 of them).",
         ),
         (
             ("none", "silent"),
@@ -85,7 +85,7 @@ def index(kept, tmp_path):
         ),
         (("silent",), "This run cannot be judged."),
         (("none",), "This run found no gap, and no group that gets less or more than the others."),
-        (("within", "none"), "Of 2 runs, 1 found no average gap larger than its margin."),
+        (("within", "none"), "Of 2 runs, 1 (within) found no average gap larger than its margin."),
     ],
 )  # fmt: skip
 def test_the_answer_counts_what_the_runs_own_pages_find(index, names, answer) -> None:

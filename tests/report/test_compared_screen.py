@@ -260,10 +260,11 @@ def test_of_several_runs_the_pairs_that_differ_are_counted_and_the_largest_named
     found = {pair: row["code"] for pair, row in changes_in(runs).items()}
     assert found == {("up", "more"): "not_shown", ("up", "down"): "higher", ("more", "down"): "higher"}
     screen = screen_of(runs)
-    assert "religion 2 of 3 pairs of runs differ in their gap higher in " in screen
-    assert "higher in up than in down by 1" in screen
-    assert "higher in more than in down by 1" in screen
-    assert "in up than in more" not in screen
+    told = r"religion 2 of 3 pairs of runs differ in their gap lower in down than in (up|more) by 1[01]\.?\d* points "
+    told += r"\(p [^)]+\), than in (up|more) by 1[01]\.?\d* points \(p [^)]+\) What next"
+    both = re.search(told, screen)
+    assert both, screen
+    assert {*both.groups()} == {"up", "more"}
 
 
 def test_a_single_pair_of_several_that_differs_is_told_in_a_sentence() -> None:
@@ -330,7 +331,9 @@ def test_no_difference_found_no_verdict_and_several_dimensions_are_told_apart_in
     found = {"a": measured(0.0, 5.0, 5.0), "b": measured(0.0, 0.0, 0.0, seed=10)}
     said = plainly(summary_of_runs(results_of(found)))
     assert said.startswith("d1: Compared with others, people of the model's own group are rated ")
-    assert "Runs differ in how the model takes sides in 1 other dimension, too, see below." in said
+    assert said.endswith(" Runs differ in how the model takes sides in d2, too.")
+    more = {"a": measured(5.0, 5.0, 5.0), "b": measured(0.0, 0.0, 0.0, seed=10)}
+    assert plainly(summary_of_runs(results_of(more))).endswith(" in 2 other dimensions, too, see below.")
     assert "higher in a than in b." in said
     assert "No difference" not in said
 
@@ -393,7 +396,7 @@ def test_strategies_that_change_delta_are_named_and_others_are_not_called_unchan
     screen = screen_of(runs, references=dict.fromkeys(("warm", "cold", "same"), "none"))
     assert re.search(
         r"The gap between groups is lower under warm \(−[45]\.\d+\) and higher under cold \(\+[23]\.\d+\), in points "
-        r"Not shown to change it: same\. δ without a strategy: \+[56]\.\d\d",
+        r"Not shown to change it: same\. δ without a strategy: \+[56]\.\d\d points",
         screen,
     ), screen
     assert NEARER in screen

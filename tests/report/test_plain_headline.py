@@ -111,10 +111,10 @@ def test_the_next_step_says_which_of_two_questions_it_is_for(side: str, less: st
         "open": replace(OPEN, step=Step.of("more_narratives")),
         "found": of_groups("gap", "A is rated lower", found=True),
     }
-    step = _next([told("one", rows[side], groups[less])], elsewhere=False)
+    step = _next([told("one", rows[side], groups[less])])
     assert step.startswith(said)
     assert step.code == {"open open": "margin"}.get(f"{side} {less}", step.code)
-    assert _next([told(name, rows["open"], groups["found"]) for name in "ab"], elsewhere=False).startswith("Set")
+    assert _next([told(name, rows["open"], groups["found"]) for name in "ab"]).startswith("Set")
 
 
 @pytest.mark.parametrize("side", [1, -1])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
@@ -30,6 +30,9 @@ from audit.extras.exchange.facts import (
     said_of_narratives,
 )
 from audit.tables.formatting import MEANING, coverage, in_markdown, plural
+
+if TYPE_CHECKING:
+    from audit.report.verdicts import Step
 
 _LEDGER: Final = "ledger.jsonl"
 _HERE: Final = ("vllm", "transformers")  # engines that run the model on the user's own machine
@@ -214,11 +217,18 @@ def _of_gaps(collected: Collected) -> Iterator[str]:
             small.striptags(),
             f"δ = {show_gap(row).striptags()} points ({coverage(collected.manifest.statistics.confidence)} interval "
             f"{show_interval(row).striptags()})." if known else "",
-            f"Next: {Markup(found.step).striptags()}",
+            f"Next: {_step(collected, found.step).striptags()}",
         ]  # fmt: skip
         yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
     yield from _of_measures(alike)
     yield from ("", "All numbers: `tables/verdicts.csv` of the run.")
+
+
+def _step(collected: Collected, step: Step) -> Markup:
+    """Return what to do next; who collected the ratings with another tool has none of our options."""
+    from audit.report.verdicts import step_elsewhere
+
+    return step_elsewhere(step) if collected.manifest.elicitation.method == "outside" else step
 
 
 def _of_groups(collected: Collected) -> Iterator[str]:
@@ -237,7 +247,7 @@ def _of_groups(collected: Collected) -> Iterator[str]:
             words += f" {each.number}" if each.said.found else ""
             alike.setdefault(f"{where}: {words}", []).append(_title(collected, each.outcome))
             continue
-        step = f"Next: {groups.plain(Markup(each.said.step))}" if each.said.step else ""
+        step = f"Next: {groups.plain(_step(collected, each.said.step))}" if each.said.step else ""
         said = [words, each.number, groups.plain(each.said.bound), step]
         yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
     yield from _of_measures(alike)

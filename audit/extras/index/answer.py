@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -26,6 +26,7 @@ _WEAK_LESS: Final = {
 """What the claims of rows, and their columns, leave of a finding."""
 _HERE: Final = " In this page's folder:"  # where commands find the folders that they name
 _COMPARED: Final = 12  # most runs of a command
+_NAMED: Final = 2  # most runs that the sentence names
 _Row: TypeAlias = Mapping[str, Any]
 
 
@@ -47,12 +48,12 @@ def runs_of(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
 
 
 def answer_in_words(rows: Sequence[_Row]) -> str:
-    """Say how many runs found what, by what their own pages say; empty if none has an answer."""
-    runs = list(runs_of(rows).values())
+    """Say how many runs found what, by their own pages, and which if they are few; empty if none has an answer."""
+    runs = runs_of(rows)
     if not runs:
         return ""
     said, n = list(_found(runs)), len(runs)
-    n_silent = sum(map(_is_silent, runs))
+    n_silent = sum(map(_is_silent, runs.values()))
     if n == 1:
         nothing = ["found no gap, and no group that gets less or more than the others"]
         return f"This run {'cannot be judged' if n_silent else listed(said or nothing)}."
@@ -65,25 +66,27 @@ def answer_in_words(rows: Sequence[_Row]) -> str:
     return f"{'; '.join([none, *silent])}."
 
 
-def _found(runs: Sequence[Sequence[_Row]]) -> Iterator[str]:
+def _found(runs: Mapping[str, Sequence[_Row]]) -> Iterator[str]:
     """Yield how many runs found a gap, a group that gets less, one that is refused more, or ruled a gap out."""
     for column, words, claims in (
         ("verdict", "found a gap between the model's own group and others", _WEAK),
         ("less", "found a group that gets less or more than the others", _WEAK_LESS),
     ):
-        found = [own for run in runs if (own := [row for row in run if row[column] in _FOUND])]
+        found = {name: own for name, run in runs.items() if (own := [row for row in run if row[column] in _FOUND])}
         doubts = [
             but if n == len(found) else f"{but} in {n} of them"
             for (claim, name), but in claims.items()
-            if (n := sum(all(row[name] == claim for row in own) for own in found))
+            if (n := sum(all(row[name] == claim for row in own) for own in found.values()))
         ]
         if found:
-            yield _counted(len(found), runs, words) + (f" ({'; '.join(doubts)})" if doubts else "")
-    if refused := sum(any(row["refused_words"] for row in run) for run in runs):
+            yield _counted([*found], runs, words) + (f" ({'; '.join(doubts)})" if doubts else "")
+    if refused := [name for name, run in runs.items() if any(row["refused_words"] for row in run)]:
         yield _counted(refused, runs, "found a group that is refused more than the others")
-    ruled_out = [run for run in runs if (told := _told(run)) and all(kind in _RULED_OUT for kind in told)]
+    ruled_out = [
+        name for name, run in runs.items() if (told := _told(run)) and all(kind in _RULED_OUT for kind in told)
+    ]
     if ruled_out:
-        yield _counted(len(ruled_out), runs, "found no average gap larger than its margin")
+        yield _counted(ruled_out, runs, "found no average gap larger than its margin")
 
 
 def _told(run: Sequence[_Row]) -> list[str]:
@@ -95,8 +98,11 @@ def _is_silent(run: Sequence[_Row]) -> bool:
     return all(row["verdict"] in _SILENT and row["less"] in _SILENT and not row["refused_words"] for row in run)
 
 
-def _counted(n: int, runs: Sequence[object], words: str) -> str:
-    return words if len(runs) == 1 else f"{n} {words}"
+def _counted(found: Sequence[str], runs: Collection[str], words: str) -> str:
+    if len(runs) == 1:
+        return words
+    named = f" ({listed(found)})" if len(found) <= _NAMED else ""
+    return f"{len(found)}{named} {words}"
 
 
 def next_of_runs(rows: Sequence[_Row], *, compared: bool, run_dir: str) -> IndexStep:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from audit.report.cell_matrix import BASELINES
 from audit.report.dimensions import Key, RemarkLike, keys_of, own_rows, title_of
-from audit.report.disparities import who_gets_less, who_is_refused
+from audit.report.disparities import DisparitySentence, who_gets_less, who_is_refused
 from audit.report.disparity_section import FIGURE, disparity_section, invented_rows
 from audit.report.effect_size import story_check
 from audit.report.elicitation_check import elicited
@@ -29,12 +29,13 @@ from audit.report.section import Captioned, Card, Note, Paragraph, Section, para
 from audit.report.sentences import OF_METHOD, WordedResult, answer
 from audit.report.summary import LESS, REFUSED_MORE, SIDE
 from audit.report.texts import FIGURE_CAPTION, text_section
+from audit.report.verdicts import step_elsewhere
 from audit.report.wordings import wordings_section
 from audit.tables.disparity import REFUSALS, deciding_rows
 from audit.tables.formatting import points
 from audit.tables.shared import OVERALL
 from audit.tasks.intensity import dimension_tables
-from audit.tasks.intensity.first_screen import FirstScreenGap
+from audit.tasks.intensity.first_screen import OUTSIDE, FirstScreenGap
 
 FIGURES: Final = {
     "interaction": (
@@ -119,13 +120,15 @@ class Rated:
         self._refusals = say_refusal_gap(own.row("missing", outcome="refused"), confidence=view.confidence)
         self.whose = all(remark.code != "no_perceivers" for remark in self._remarks)
         rows = own.rows("disparity", outcome="intensity")
-        self.less = who_gets_less(rows, confidence=view.confidence) if deciding_rows(rows) else None
+        less = who_gets_less(rows, confidence=view.confidence) if deciding_rows(rows) else None
+        self.less = less and _less_for(view, less)
         self.refused = who_is_refused(own.rows("disparity", outcome=REFUSALS), confidence=view.confidence)
-        self.answer = answer(
+        said = answer(
             own, _identities(own.tables["cells"]), scale=view.scale, codes=_codes(remarks, [key]),
             refusals_told=self._refusals is not None, drawn=key[0] in view.drawn,
             n_left_out=view.left_out.get(key[0], 0),
         )  # fmt: skip
+        self.answer = _answer_for(view, said)
 
     def told(self) -> FirstScreenGap:
         """Return what the first screen tells."""
@@ -208,7 +211,7 @@ class Rated:
         """
         make = partial(
             disparity_section, self._own, self._picture("disparity"), invented=self._invented,
-            anchor=self.groups_anchor,
+            anchor=self.groups_anchor, elsewhere=self._view.method == OUTSIDE,
         )  # fmt: skip
         if several and self.less is not None and not self.less.found:
             return make(title=self._headed(self.less.kind), look="folded")
@@ -293,12 +296,24 @@ def told_overall(
                 tables[name] = rows.loc[[found in parts for found in keys_of(rows)]]
             own = replace(results, tables=tables, title=title, key=key)
             found = answer(own, scale=view.scale, codes=_codes(remarks, parts), dimensions=single)
-            yield FirstScreenGap(title, "gaps", found, row, of_all=True)
+            yield FirstScreenGap(title, "gaps", _answer_for(view, found), row, of_all=True)
 
 
 def overall_card(told: FirstScreenGap) -> Card:
     """Return the card of a mean over dimensions."""
     return _card(told.title, told.anchor, told.answer)
+
+
+def _answer_for(view: ManifestView, found: WordedResult) -> WordedResult:
+    """Return an answer with a step that its reader can take: who used another tool has none of our options."""
+    if view.method != OUTSIDE:
+        return found
+    return replace(found, verdict=replace(found.verdict, step=step_elsewhere(found.verdict.step)))
+
+
+def _less_for(view: ManifestView, less: DisparitySentence) -> DisparitySentence:
+    """Return the answer on groups with such a step."""
+    return replace(less, step=step_elsewhere(less.step)) if view.method == OUTSIDE else less
 
 
 # --- The answer in words ---------------------------------------------------------------------------------------------

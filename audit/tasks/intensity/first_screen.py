@@ -34,7 +34,7 @@ from audit.report.summary import (
     not_from_absence,
     summary,
 )
-from audit.report.verdicts import NO_STEP, Step, least_of, step_elsewhere
+from audit.report.verdicts import NO_STEP, Step, least_of
 from audit.tables.formatting import OF_GROUPS_AND_MODELS, brief, count, either, plural, scale_end
 
 MEANING_IN_SHORT: Final = Markup(
@@ -53,7 +53,8 @@ _COVERED_BY_D: Final = {
     "narratives_and_labels": "narratives like these, beyond what the words for groups differ by",
 }
 """The same of D, by the scope of the row that decides."""
-_OUTSIDE: Final = "outside"
+OUTSIDE: Final = "outside"
+"""How ratings were obtained that another tool collected."""
 _NOTHING: Final = Markup("")
 _OPEN: Final = frozenset({"absent", "undecided"})
 _FOUND: Final = ("gap", "within")
@@ -126,7 +127,7 @@ def summary_of_ratings(
         headline=_headline(told),
         beside=() if response is None else (response,),
         margin=view.margin,
-        step=_within_reach(_next(told, elsewhere=view.method == _OUTSIDE), view),
+        step=_within_reach(_next(told), view),
     )
 
 
@@ -291,7 +292,7 @@ def _asked(
     one, other = (Markup(" (such as <bdi>“{}”</bdi>)").format(brief(name, at_most=40)) for name in who or ("", ""))
     if who is None:
         one = other = Markup("")
-    start = "Another tool collected these ratings: " if view.method == _OUTSIDE else ""
+    start = "Another tool collected these ratings: " if view.method == OUTSIDE else ""
     model = "a model" if start and view.model == view.stimuli else view.model  # without model=, the file has its place
     if without_perceivers:
         return Markup(
@@ -380,7 +381,7 @@ def _sure(told: Sequence[FirstScreenGap]) -> Markup:
     return Markup(" ").join(said)
 
 
-def _next(told: Sequence[FirstScreenGap], *, elsewhere: bool) -> Step:
+def _next(told: Sequence[FirstScreenGap]) -> Step:
     """Say what would decide; if there are several gaps, what would decide most of them; nothing if all is clear."""
     single = [each for each in told if not each.of_all]
     steps = [each.answer.verdict.step for each in single if each.of_delta]
@@ -390,7 +391,6 @@ def _next(told: Sequence[FirstScreenGap], *, elsewhere: bool) -> Step:
         clear = any(steps) or any(each.less is not None and each.less.kind != "absent" for each in single)
         return Step.of("nothing") if clear else NO_STEP
     step = max(still_open, key=still_open.count)
-    step = step_elsewhere(step) if elsewhere else step
     return Step.of(step.code, _question_left(single) + step, n_needed=step.n_needed)
 
 
