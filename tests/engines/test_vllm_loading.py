@@ -34,7 +34,7 @@ class Library(ModuleType):
         self.loads.append(options)
         if self.faults:
             raise self.faults.pop(0)
-        cache = SimpleNamespace(kv_cache_size_tokens=self.tokens)
+        cache = SimpleNamespace(kv_cache_size_tokens=self.tokens, block_size=16)
         return SimpleNamespace(
             get_tokenizer=lambda: self.tokenizer,
             generate=lambda prompts, sampling, use_tqdm: [],
@@ -120,6 +120,20 @@ def test_a_group_takes_a_quarter_of_the_cache_that_vllm_states(loaded):
     assert [len(reading.places) for reading in engine.read(prompts)] == [2, 2]
     engine, _ = loaded(tokens=None)
     assert [len(reading.places) for reading in engine.read(prompts)] == [4]
+
+
+def test_what_prompts_of_a_group_share_is_counted_once_and_in_whole_blocks(loaded):
+    # A quarter of 800 tokens is 200. A prompt of 50 takes 4 blocks of 16, 64 tokens; a further one that shares 40
+    # tokens with it shares 2 of the blocks and takes 32 more: 64 + 4 * 32 = 192.
+    engine, _ = loaded(tokens=800)
+    alike = [[*[1] * 40, *[2 + k] * 10] for k in range(7)]
+    assert [len(reading.places) for reading in engine.read(alike)] == [5, 2]
+    # With 63 shared tokens, 48 are in whole blocks: 80 + 7 * 32 = 304 would fit into a quarter of 1,216, not of 1,215.
+    longer = [[*[1] * 63, *[2 + k] * 10] for k in range(8)]
+    assert [len(reading.places) for reading in loaded(tokens=1216)[0].read(longer)] == [8]
+    assert [len(reading.places) for reading in loaded(tokens=1215)[0].read(longer)] == [7, 1]
+    # The next group begins with all of its first prompt.
+    assert [len(reading.places) for reading in loaded(tokens=256)[0].read(alike)] == [1] * 7
 
 
 def test_a_newer_version_than_the_tested_one_is_said(loaded):
