@@ -64,6 +64,11 @@ class VllmEngine(TokenEngine):
 
         self._vllm = vllm
         cpu = bool(current_platform.is_cpu())
+        if config.device not in ("auto", here := "cpu" if cpu else "cuda"):
+            raise ModelError(
+                f"engine.device={config.device}: this vLLM runs on {here} alone; leave engine.device out, or use "
+                "engine=transformers"
+            )
         options: dict[str, Any] = {"gpu_memory_utilization": config.gpu_memory_utilization}
         if cpu:
             # Block sizes must be a multiple of 32 on a CPU; with the default of 128, longer than our prompts, no block

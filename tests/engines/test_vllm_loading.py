@@ -58,11 +58,11 @@ def loaded(tiny_model, tiny_config, monkeypatch):
     platforms.current_platform = SimpleNamespace(is_cpu=lambda: False, get_device_name=lambda: "a card")
     monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 
-    def load(folder=tiny_model, *, n_gpus=1, **behaviour):
+    def load(folder=tiny_model, *, n_gpus=1, device="auto", **behaviour):
         library = Library(AutoTokenizer.from_pretrained(tiny_model), **behaviour)
         monkeypatch.setitem(sys.modules, "vllm", library)
         monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)
-        model, engine = tiny_config(folder)
+        model, engine = tiny_config(folder, device=device)
         engine = engine.model_copy(update={"tensor_parallel_size": n_gpus})
         return VllmEngine(model, engine, resolve_model(model), 0), library
 
@@ -97,6 +97,13 @@ def test_logits_are_float32_except_where_the_output_layer_is_quantised(loaded, t
     assert [each["hf_overrides"] for each in library.loads] == [{"head_dtype": "float32"}, {}]
     with pytest.raises(ModelError, match="Engine core"):
         loaded(n_gpus=2, faults=[cause])
+
+
+@pytest.mark.parametrize("device", ["cpu", "mps"])
+def test_another_device_than_vllm_s_own_is_refused(device, loaded):
+    with pytest.raises(ModelError, match=rf"^engine\.device={device}: this vLLM runs on cuda alone; leave"):
+        loaded(device=device)
+    assert loaded(device="cuda")[0].notes == ()
 
 
 def test_of_weights_in_two_forms_those_of_transformers_are_read(loaded, tiny_model, tmp_path):
