@@ -35,7 +35,7 @@ from audit.engines.dialects import (
 )
 from audit.engines.resolve import first_line
 from audit.engines.shared import SharedTokens, cut_pattern
-from audit.engines.shown import not_shown_once
+from audit.engines.shown import not_shown_once, quoted_start
 from audit.engines.templates import PLAIN, ChatTemplate, another_day, clock, pinned, read_template
 from audit.errors import ModelError
 from stimuli.errors import in_one_line
@@ -138,6 +138,20 @@ class ChatTokenizer:
             return _SENTINEL in self._render([("system", _SENTINEL), ("user", "x")])
         except ModelError:
             return False
+
+    @cached_property
+    def own_system(self) -> str:
+        """The system message that the chat template writes if a prompt has none; empty if it writes none."""
+        if not self.has_system_role:
+            return ""
+        user = _TURNS[0]
+        try:
+            bare, whole = (self._render([*own, user]).partition(user[1])[0] for own in ([], [("system", _SENTINEL)]))
+        except ModelError:
+            return ""
+        before, _, after = whole.partition(_SENTINEL)
+        is_alike = bare.startswith(before) and bare.removeprefix(before).endswith(after)
+        return bare.removeprefix(before).removesuffix(after).strip() if is_alike else ""
 
     @cached_property
     def shows_turns(self) -> bool:
@@ -486,9 +500,12 @@ class ChatTokenizer:
             off = "closed at once" if shown != made else "off when told" if switched else "not opened"
             thoughts = f"marks of {dialect.name} ({dialect.opens!r}, {dialect.closes!r}); {off}"
         own = "the model's own" if self.template is None else self.template.asked
+        system = "shown" if self.has_system_role else "none; its text goes before the first question"
+        if self.own_system:
+            system += f"; without a message, the template writes its own: {quoted_start(self.own_system)}"
         return [
             f"template: {own}, {len(self._template_text):,} characters",
-            f"system role: {'shown' if self.has_system_role else 'none; its text goes before the first question'}",
+            f"system role: {system}",
             f"earlier turns: {'shown, in order' if self.shows_turns else 'dropped: strategies with calls are refused'}",
             f"content of a message: {'a list of parts' if self._content_is_parts else 'a text'}",
             f"opening token: {opening}",

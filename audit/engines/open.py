@@ -80,7 +80,9 @@ def choose_engine(config: EngineConfig, *, writes: bool) -> EngineChoice:
         return EngineChoice(config.name, "asked for")
     if not installed:
         return EngineChoice("transformers", "vLLM is not installed")
-    if config.device in ("cpu", "mps") or not hardware.has_gpu():
+    if config.device == "mps" or (config.device == "cpu" and hardware.has_gpu()):
+        return EngineChoice("transformers", f"vLLM would not run on engine.device={config.device} here")
+    if not hardware.has_gpu():
         if writes:
             return EngineChoice("vllm", "it writes texts faster")
         return EngineChoice("transformers", "on a CPU it reads probabilities faster, in packs")

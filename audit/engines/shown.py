@@ -25,13 +25,13 @@ def not_shown_once(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
         found = text.find(each, place)
         if found < 0:
             how = "changes the order of the messages" if each in text else "leaves out part of the messages"
-            return f"{how} ({who}: {_short(each)})"
+            return f"{how} ({who}: {quoted_start(each)})"
         place = found + len(each)
     joined = "\0".join(each for _, each in said)
     for who, each in said:
         more = text.count(each) - joined.count(each)
         if more and len(each) >= _TOLD_APART and more > _frame(prompt, render).count(each):
-            return f"repeats part of the messages ({who}: {_short(each)})"
+            return f"repeats part of the messages ({who}: {quoted_start(each)})"
     return ""
 
 
@@ -42,7 +42,7 @@ def _frame(prompt: Prompt, render: Callable[[Prompt], str]) -> str:
     return render(replace(prompt, system=system, turns=turns, user=NOTHING)).replace(NOTHING, "")
 
 
-def _short(text: str) -> str:
+def quoted_start(text: str) -> str:
     """Return a text's beginning, in quotes and in one line."""
     words = " ".join(text.split())
     return repr(words if len(words) <= 60 else f"{words[:57]}...")

@@ -31,6 +31,7 @@ from audit.engines.base import (
 from audit.engines.chat import ChatTokenizer
 from audit.engines.endings import ending_of
 from audit.engines.local import TokenEngine, open_local
+from audit.engines.packing import n_shared
 from audit.engines.resolve import ModelFiles, first_line
 from audit.engines.templates import read_template
 from audit.engines.whole import WholeReading
@@ -63,6 +64,11 @@ class VllmEngine(TokenEngine):
 
         self._vllm = vllm
         cpu = bool(current_platform.is_cpu())
+        if config.device not in ("auto", here := "cpu" if cpu else "cuda"):
+            raise ModelError(
+                f"engine.device={config.device}: this vLLM runs on {here} alone; leave engine.device out, or use "
+                "engine=transformers"
+            )
         options: dict[str, Any] = {"gpu_memory_utilization": config.gpu_memory_utilization}
         if cpu:
             # Block sizes must be a multiple of 32 on a CPU; with the default of 128, longer than our prompts, no block
@@ -103,8 +109,9 @@ class VllmEngine(TokenEngine):
         )
         self.max_model_len = model.max_model_len
         # A later question about a prompt finds it in the cache unless others have evicted it.
-        n_cached = self._llm.llm_engine.vllm_config.cache_config.kv_cache_size_tokens
-        self._group_tokens: float = int(n_cached or 0) // 4 or math.inf
+        cache = self._llm.llm_engine.vllm_config.cache_config
+        self._group_tokens: float = int(cache.kv_cache_size_tokens or 0) // 4 or math.inf
+        self._block = int(cache.block_size)
         self._max_group = GROUP_CPU if cpu else GROUP
         self.facts = EngineFacts(
             name="vllm",
@@ -192,11 +199,13 @@ class VllmEngine(TokenEngine):
         group: list[int] = []
         n_tokens = 0
         for place in sorted(range(len(prompts)), key=lambda place: list(prompts[place])):
-            if group and (len(group) == self._max_group or n_tokens + len(prompts[place]) > self._group_tokens):
+            takes = math.ceil(len(prompts[place]) / self._block) * self._block
+            shared = n_shared(prompts[group[-1]], prompts[place]) // self._block * self._block if group else 0
+            if group and (len(group) == self._max_group or n_tokens + takes - shared > self._group_tokens):
                 yield WholeReading(self, prompts, tuple(group))
-                group, n_tokens = [], 0
+                group, n_tokens, shared = [], 0, 0
             group.append(place)
-            n_tokens += len(prompts[place])
+            n_tokens += takes - shared  # the cache holds whole blocks, and those that prompts share once
         if group:
             yield WholeReading(self, prompts, tuple(group))
 

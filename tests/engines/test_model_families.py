@@ -133,6 +133,46 @@ FAMILIES = {
         "{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}",
         "<|im_start|>assistant<|im_sep|>",
     ),
+    "Phi-4-mini": Family(
+        "{% for m in messages %}{% if m.role == 'system' and m.tools %}{{ raise_exception('no tools were given') }}"
+        "{% else %}{{ '<|' + m.role + '|>' + m.content + '<|x|>' }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}", "<|assistant|>",
+    ),
+    "OLMo 2": Family(
+        "{{ bos_token }}{% for m in messages %}{% if m.role == 'assistant' %}<|assistant|>\n{{ m.content }}"
+        "{% if not loop.last %}{{ eos_token + '\n' }}{% endif %}{% else %}{{ '<|' + m.role + '|>\n' + m.content + '\n' }}"
+        "{% endif %}{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}{% endfor %}",
+        "<|assistant|>\n",
+    ),
+    "OLMo 3": Family(
+        "{% if not messages | selectattr('role', 'equalto', 'system') | list %}<|im_start|>system\nYou have no functions. "
+        "{% if tools is none %}{{ '<functions></functions>' }}{% endif %}<|im_end|>\n{% endif %}{% for m in messages %}"
+        "<|im_start|>{{ m.role }}\n{{ m.content }}{% if m.get('functions', none) is not none %}{{ m.functions }}{% endif %}"
+        "<|im_end|>\n{% if loop.last and add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}{% endfor %}",
+        "<|im_start|>assistant\n",
+    ),
+    "OLMo 3 Think": Family(
+        CHATML + "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>' }}{% endif %}",
+        "<|im_start|>assistant\n<think>\n</think>\n\n", "<|im_start|>assistant\n<think>",
+    ),
+    "Kimi K2": Family(
+        "{% for m in messages %}{% if loop.first and m.role != 'system' %}<|sys|>system<|mid|>You are Kimi.<|x|>{% endif %}"
+        "{% set token = {'user': '<|usr|>', 'assistant': '<|ast|>'}.get(m.role, '<|sys|>') %}{{ token + m.role + '<|mid|>' }}"
+        "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}"
+        "<|x|>{% endfor %}{% if add_generation_prompt %}<|ast|>assistant<|mid|>{% endif %}", "<|ast|>assistant<|mid|>",
+    ),
+    "DeepSeek-V2": Family(
+        "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{{ bos_token }}"
+        "{% for m in messages %}{% if m.role == 'user' %}{{ 'User: ' + m.content + '\n\n' }}{% elif m.role == 'assistant' %}"
+        "{{ 'Assistant: ' + m.content + eos_token }}{% else %}{{ m.content + '\n\n' }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}", "Assistant:",
+    ),
+    "Falcon 3": Family(
+        "{% for m in messages %}{% if m['role'] == 'system' %}{{ '<|system|>\n' + m['content'] + '\n' }}{% elif m['role'] == "
+        "'user' %}{{ '<|user|>\n' + m['content'] + '\n' }}{% elif not loop.last %}{{ '<|assistant|>\n' + m['content'] + "
+        "eos_token + '\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}",
+        "<|assistant|>\n",
+    ),
     "gpt-oss": Family(
         "{% macro head() %}Current date: {{ strftime_now('%Y-%m-%d') }}\n\nReasoning: {{ reasoning_effort | "
         "default('medium') }}\n\n# Valid channels: analysis, final.{% endmacro %}"
@@ -314,6 +354,36 @@ def test_a_family_thinks_where_its_template_lets_it(name, tokenizer_of):
     assert after.endswith(f"{family.on}A dog, so 7.{dialect.closes}{dialect.answers}")
 
 
+OWN_SYSTEM = {
+    "Qwen2.5": "You are helpful.", "OLMo 3": "You have no functions. <functions></functions>",
+    "Kimi K2": "You are Kimi.", "Mistral Small 3": "The current date is 2024-07-26.",
+    "Ministral Reasoning": "Think first: [THINK]your thoughts[/THINK]Then answer.",
+    "Granite 3.2": "Today's Date: July 26, 2024.", "Apertus": "You are Apertus. Today is 2024-07-26.",
+}  # fmt: skip
+
+
+def test_what_a_family_says_for_want_of_a_system_message_is_found(tokenizer_of):
+    found = {name: tokenizer_of(family.template).own_system for name, family in FAMILIES.items()}
+    assert {name: own for name, own in found.items() if own} == OWN_SYSTEM
+
+
+def test_a_template_that_wants_a_system_message_has_none_of_its_own(tokenizer_of):
+    wants = "{% if messages[0].role != 'system' %}{{ raise_exception('a system message first') }}{% endif %}" + CHATML
+    assert tokenizer_of(wants).own_system == ""
+
+
+def test_an_opening_token_that_also_ends_messages_stands_once_before_them(tokenizer_of):
+    # OLMo 2's opening and end token are one, and its tokenizer puts none before a text.
+    tokenizer = tokenizer_of(FAMILIES["OLMo 2"].template)
+    tokenizer.hf.bos_token = tokenizer.hf.eos_token
+    tokenizer._encode_with_added = tokenizer.encode
+    end = tokenizer.hf.eos_token_id
+    [short, long] = tokenizer.encode_prompts([Prompt(SYSTEM, USER), Prompt(SYSTEM, USER, TURNS)])
+    assert (short[0], short.count(end)) == (end, 1)
+    assert (long[0], long.count(end)) == (end, 2)  # and one after the assistant's turn
+    assert tokenizer.say_chat() == ""
+
+
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.date])
 def test_a_family_that_prints_the_date_prints_the_run_s(name, tokenizer_of):
     tokenizer = tokenizer_of(FAMILIES[name].template)
@@ -412,7 +482,9 @@ def test_a_template_sees_what_transformers_shows_it_and_writes_json_as_it_does(t
         ("one question alone", {"system role": "none; its text goes before the first question",
                                 "earlier turns": "dropped: strategies with calls are refused"}),
         ("SmolVLM", {"content of a message": "a list of parts", "date": "none", "thoughts": "no known marks"}),
-        ("Llama 3.2", {"date": "model.date=2024-07-26", "content of a message": "a text"}),
+        ("Llama 3.2", {"date": "model.date=2024-07-26", "content of a message": "a text", "system role": "shown"}),
+        ("OLMo 3", {"system role": "shown; without a message, the template writes its own: 'You have no functions. "
+                                   "<functions></functions>'"}),
     ],
 )  # fmt: skip
 def test_what_was_found_of_a_template_is_told_in_ten_lines(family, says, tokenizer_of):

@@ -211,6 +211,9 @@ def test_vllm_that_is_not_installed_is_refused_only_where_it_is_asked_for(find_o
         (False, "auto", True, "vllm"),
         (True, "auto", False, "vllm"),
         (True, "cpu", False, "transformers"),
+        (True, "cpu", True, "transformers"),  # vLLM would take the GPU
+        (False, "cpu", True, "vllm"),
+        (False, "mps", True, "transformers"),
     ],
 )
 def test_where_vllm_is_installed_the_faster_engine_is_taken(

@@ -34,7 +34,7 @@ class Library(ModuleType):
         self.loads.append(options)
         if self.faults:
             raise self.faults.pop(0)
-        cache = SimpleNamespace(kv_cache_size_tokens=self.tokens)
+        cache = SimpleNamespace(kv_cache_size_tokens=self.tokens, block_size=16)
         return SimpleNamespace(
             get_tokenizer=lambda: self.tokenizer,
             generate=lambda prompts, sampling, use_tqdm: [],
@@ -58,11 +58,11 @@ def loaded(tiny_model, tiny_config, monkeypatch):
     platforms.current_platform = SimpleNamespace(is_cpu=lambda: False, get_device_name=lambda: "a card")
     monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 
-    def load(folder=tiny_model, *, n_gpus=1, **behaviour):
+    def load(folder=tiny_model, *, n_gpus=1, device="auto", **behaviour):
         library = Library(AutoTokenizer.from_pretrained(tiny_model), **behaviour)
         monkeypatch.setitem(sys.modules, "vllm", library)
         monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)
-        model, engine = tiny_config(folder)
+        model, engine = tiny_config(folder, device=device)
         engine = engine.model_copy(update={"tensor_parallel_size": n_gpus})
         return VllmEngine(model, engine, resolve_model(model), 0), library
 
@@ -99,6 +99,13 @@ def test_logits_are_float32_except_where_the_output_layer_is_quantised(loaded, t
         loaded(n_gpus=2, faults=[cause])
 
 
+@pytest.mark.parametrize("device", ["cpu", "mps"])
+def test_another_device_than_vllm_s_own_is_refused(device, loaded):
+    with pytest.raises(ModelError, match=rf"^engine\.device={device}: this vLLM runs on cuda alone; leave"):
+        loaded(device=device)
+    assert loaded(device="cuda")[0].notes == ()
+
+
 def test_of_weights_in_two_forms_those_of_transformers_are_read(loaded, tiny_model, tmp_path):
     own = {"tokenizer_mode": "hf", "config_format": "hf", "load_format": "safetensors"}
     _, library = loaded()
@@ -120,6 +127,20 @@ def test_a_group_takes_a_quarter_of_the_cache_that_vllm_states(loaded):
     assert [len(reading.places) for reading in engine.read(prompts)] == [2, 2]
     engine, _ = loaded(tokens=None)
     assert [len(reading.places) for reading in engine.read(prompts)] == [4]
+
+
+def test_what_prompts_of_a_group_share_is_counted_once_and_in_whole_blocks(loaded):
+    # A quarter of 800 tokens is 200. A prompt of 50 takes 4 blocks of 16, 64 tokens; a further one that shares 40
+    # tokens with it shares 2 of the blocks and takes 32 more: 64 + 4 * 32 = 192.
+    engine, _ = loaded(tokens=800)
+    alike = [[*[1] * 40, *[2 + k] * 10] for k in range(7)]
+    assert [len(reading.places) for reading in engine.read(alike)] == [5, 2]
+    # With 63 shared tokens, 48 are in whole blocks: 80 + 7 * 32 = 304 would fit into a quarter of 1,216, not of 1,215.
+    longer = [[*[1] * 63, *[2 + k] * 10] for k in range(8)]
+    assert [len(reading.places) for reading in loaded(tokens=1216)[0].read(longer)] == [8]
+    assert [len(reading.places) for reading in loaded(tokens=1215)[0].read(longer)] == [7, 1]
+    # The next group begins with all of its first prompt.
+    assert [len(reading.places) for reading in loaded(tokens=256)[0].read(alike)] == [1] * 7
 
 
 def test_a_newer_version_than_the_tested_one_is_said(loaded):
