@@ -35,7 +35,6 @@ class Scaled(Protocol):
     @property
     def scale(self) -> tuple[float, float]:
         """The two ends, in points."""
-        ...
 
 
 @dataclass(frozen=True)
