@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,34 +12,16 @@ from audit.configuration.analysis_settings import AnalysisSettings
 from audit.statistics.estimates import summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import Outcome, analyse_outcome
-from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings
+from audit.statistics.ratings import compact_ratings
 from audit.tables.replies import JUDGE_EFFECTS, JUDGE_GAP
+from audit.tasks.reply.judge.own_gap import ExperiencerEffects
 
 _ESTIMATE = ("se", "df", "ci_low", "ci_high", "p")
 _SCORE = Outcome("score", unit="points", rated=True)
 
 
-class Effects(Protocol):
-    """The result of :func:`audit.tasks.reply.judge.own_gap.experiencer_effects` for one dimension and measure."""
-
-    @property
-    def dimension(self) -> str: ...  # noqa: D102
-    @property
-    def variant(self) -> str: ...  # noqa: D102
-    @property
-    def experiencers(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def groups(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def baseline(self) -> BoolArray: ...  # noqa: D102
-    @property
-    def by_narrative(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def n_replies(self) -> int: ...  # noqa: D102
-
-
 def judged_tables(
-    judged: pd.DataFrame, effects: Iterable[Effects], *, variant: str, seed: int, settings: AnalysisSettings
+    judged: pd.DataFrame, effects: Iterable[ExperiencerEffects], *, variant: str, seed: int, settings: AnalysisSettings
 ) -> dict[str, pd.DataFrame]:
     """Estimate the judge's own gap, and its effect of each experiencer, by dimension and measure.
 
@@ -69,7 +51,7 @@ def judged_tables(
     }
 
 
-def _effect(effects: Effects, place: int, *, confidence: float) -> dict[str, Any]:
+def _effect(effects: ExperiencerEffects, place: int, *, confidence: float) -> dict[str, Any]:
     row: dict[str, Any] = {
         "dimension": effects.dimension,
         "outcome": effects.variant,
