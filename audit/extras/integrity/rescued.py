@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from audit.asking.plan import prompt_columns
 from audit.errors import StoreError
 from audit.runs import ledger
 from audit.runs.outside import DEFAULT_ENDS
@@ -143,14 +144,7 @@ def _is_of(row: Mapping[Any, Any], asked: PromptsAsked) -> bool:
     place = row["prompt_index"]
     if not 0 <= place < len(asked.grid):
         return False
-    cell = asked.grid[int(place)]
-    told = {
-        "dimension": cell.dimension.name,
-        "narrative_id": cell.narrative.narrative_id,
-        "emotion": cell.narrative.emotion,
-        "perceiver": cell.perceiver.term,
-        "experiencer": cell.experiencer.term,
-    }
+    told = prompt_columns(asked.grid[int(place)], row["variant"])
     return all(row[name] == value for name, value in told.items())
 
 
