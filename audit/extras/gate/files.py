@@ -103,14 +103,14 @@ def junit(gated: Gated) -> bytes:
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "empathy-audit gate", **counts})
     for row in gated.rows:
         gap = row.held.gap
-        attributes = {"classname": _xml(f"{gap.dimension}.{gap.variant}"), "name": _xml(gap_name(gap)), "time": "0"}
-        case = ElementTree.SubElement(suite, "testcase", attributes)
+        names = {"classname": printable(f"{gap.dimension}.{gap.variant}"), "name": printable(gap_name(gap))}
+        case = ElementTree.SubElement(suite, "testcase", names, time="0")
         if row.verdict != "passed":
             tag = "failure" if row.verdict == "failed" else "skipped"
             cells = cells_of(row)
             said = row.why or f"{cells['gap']}, corrected interval {cells['corrected']}, margin {cells['margin']}"
-            ElementTree.SubElement(case, tag, {"message": _xml(said)})
-    ElementTree.SubElement(suite, "system-out").text = _xml(sentence(gated))
+            ElementTree.SubElement(case, tag, {"message": printable(said)})
+    ElementTree.SubElement(suite, "system-out").text = printable(sentence(gated))
     ElementTree.indent(suites)
     written: str = ElementTree.tostring(suites, encoding="unicode")
     return f"<?xml version='1.0' encoding='utf-8'?>\n{written}\n".encode()
@@ -150,28 +150,25 @@ def headings(gated: Gated) -> dict[str, str]:
 def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
     """Return a row of the table of gaps, keyed as :func:`headings`. Names are not escaped."""
     held = row.held
+    unit = " pp" if held.gap.is_of_refusals else ""
     return {
         "what": brief(gap_name(held.gap)),
-        "gap": _shown(held.value, "+.2f"),
+        "gap": _shown(held.value),
         "inside": _interval(held.low, held.high),
         "corrected": _interval(held.beyond_low, held.beyond_high),
-        "margin": f"{'' if held.baseline is not None else '±'}{held.margin:g}{_unit(held.gap)}",
+        "margin": f"{'' if held.baseline is not None else '±'}{held.margin:g}{unit}",
         "verdict": f"{_WORDS[row.verdict]}{f' ({reasons.index(row.why) + 1})' if row.why in reasons else ''}",
     }
 
 
-def _unit(gap: DecidedGap) -> str:
-    return " pp" if gap.is_of_refusals else ""
-
-
-def _shown(value: float, form: str) -> str:
-    return format(value, form).replace("-", "−") if math.isfinite(value) else "none"
+def _shown(value: float) -> str:
+    return format(value, "+.2f").replace("-", "−") if math.isfinite(value) else "none"
 
 
 def _interval(low: float, high: float) -> str:
     if not math.isfinite(low) and not math.isfinite(high):
         return "none"
-    return f"{_shown(low, '+.2f')} to {_shown(high, '+.2f')}"
+    return f"{_shown(low)} to {_shown(high)}"
 
 
 def _run(manifest: Manifest, path: Path, sha256: str, measure: str) -> dict[str, Any]:
@@ -237,11 +234,6 @@ def _estimate(gap: DecidedGap) -> Mapping[str, Any]:
 def _number(value: float) -> float | None:
     """Return a number for JSON: null if it is not finite."""
     return float(value) if math.isfinite(value) else None
-
-
-def _xml(text: str) -> str:
-    """Replace characters that XML 1.0 cannot hold, and control characters."""
-    return printable(text)
 
 
 def gap_table_rows(gated: Gated) -> Iterator[tuple[str, ...]]:

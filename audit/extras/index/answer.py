@@ -81,14 +81,9 @@ def _found(runs: Sequence[Sequence[_Row]]) -> Iterator[str]:
             yield _counted(len(found), runs, words) + (f" ({'; '.join(doubts)})" if doubts else "")
     if refused := sum(any(row["refused_words"] for row in run) for run in runs):
         yield _counted(refused, runs, "found a group that is refused more than the others")
-    ruled_out = [run for run in runs if (told := _told(run)) and all(kind in _RULED_OUT for kind in told)]
+    ruled_out = [run for run in runs if (told := {str(row["verdict"]) for row in run} - {""}) and told <= {*_RULED_OUT}]
     if ruled_out:
         yield _counted(len(ruled_out), runs, "found no average gap larger than its margin")
-
-
-def _told(run: Sequence[_Row]) -> list[str]:
-    """Return the verdicts of a run in which the model was given a group's identity."""
-    return [str(row["verdict"]) for row in run if row["verdict"]]
 
 
 def _is_silent(run: Sequence[_Row]) -> bool:
