@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.estimates import INTERVAL, summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import Outcome, analyse_outcome
 from audit.statistics.ratings import compact_ratings
 from audit.tables.replies import JUDGE_EFFECTS, JUDGE_GAP
 from audit.tasks.reply.judge.own_gap import ExperiencerEffects
 
-_ESTIMATE = ("se", "df", "ci_low", "ci_high", "p")
 _SCORE = Outcome("score", unit="points", rated=True)
 
 
@@ -58,7 +57,7 @@ def _effect(effects: ExperiencerEffects, place: int, *, confidence: float) -> di
         "experiencer": effects.experiencers[place],
         "group": effects.groups[place],
         "effect": np.nan,
-        **dict.fromkeys(_ESTIMATE, np.nan),
+        **dict.fromkeys(INTERVAL, np.nan),
         "n_narratives": len(effects.by_narrative),
         "n_replies": effects.n_replies,
         "note": "",
@@ -67,5 +66,5 @@ def _effect(effects: ExperiencerEffects, place: int, *, confidence: float) -> di
         return row | {"note": "no reply has a score as one to every experiencer"}
     own = np.ascontiguousarray(effects.by_narrative[:, place])
     made = summarise_contrasts(own, rounding=1e-9, confidence=confidence, n_answers=effects.n_replies)
-    estimate = {name: getattr(made, name) for name in _ESTIMATE}
+    estimate = {name: getattr(made, name) for name in INTERVAL}
     return row | {"effect": made.delta, "note": made.not_estimable} | estimate
