@@ -561,8 +561,7 @@ def _without_codes(
             if not math.isfinite(code) or ends[0] <= code <= ends[1]:
                 raise ConfigError(
                     f"missing={code:.12g}: a number that means no rating must lie outside the scale from "
-                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and "
-                    "high="
+                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and high="
                 )
             here = values == code
             there = bool(here.any())

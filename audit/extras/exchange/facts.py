@@ -114,8 +114,7 @@ def about(collected: Collected, *, files: str, more: str = "") -> str:
     limits = "\n".join(f"- {line}" for line in NOT_WHAT_IT_SHOWS)
     return (
         f"# Empathy audit: {in_markdown(collected.manifest.model.name)}\n{missing}\n{files}\n\n"
-        f"{row} {SAID_OF_MISSING}\n\n"
-        f"{more}{markdown_table(of_run(collected))}\n\n{_defined(collected)}\n\n{limits}\n"
+        f"{row} {SAID_OF_MISSING}\n\n{more}{markdown_table(of_run(collected))}\n\n{_defined(collected)}\n\n{limits}\n"
     )
 
 

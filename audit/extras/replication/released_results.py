@@ -350,8 +350,7 @@ def _in_order(
         raise ConfigError(
             f"{dimension}, {variant}, {model}: {len(missing):,} of {plural(len(wanted), 'file')} {be} missing, the "
             f"first that of perceiver {perceiver!r} and experiencer {experiencer!r}, beside "
-            f"{next(iter(files.values()))}; add them, or remove the files of {dimension} for this model and "
-            "variant"
+            f"{next(iter(files.values()))}; add them, or remove the files of {dimension} for this model and variant"
         )
     return {pair: files[pair] for pair in wanted}
 

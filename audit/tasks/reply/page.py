@@ -284,8 +284,7 @@ def _of_replies(each: Replied) -> Iterator[Block | None]:
     yield own.table(
         "reply_outcomes",
         "what happened to the replies. Cut: reached the token limit, and scored up to there. Refused, empty, in "
-        "another "
-        "script or failed: not in any measure but their own",
+        "another script or failed: not in any measure but their own",
         ShownColumn("pairs", lambda row: str(row["pairs"]).replace("_", "-")),
         "n_prompts", *(f"n_{status.value}" for status in ReplyStatus), "mean_tokens",
     )  # fmt: skip

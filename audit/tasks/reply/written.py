@@ -328,14 +328,12 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
         yield on_run(
             "judge_mass",
             f"The judge answers with a number of the scale with a probability of only {least['mean_mass']:.2f} on "
-            f"average "
-            f"({least['title']}). Its scores say nothing about its other answers.",
+            f"average ({least['title']}). Its scores say nothing about its other answers.",
         )
     for dimension, n in taken.own_gap.left_out.items():
         if n:
             yield on_run(
                 "own_gap_left_out",
                 f"{dimension}: {plural(n, 'narrative')} could not be used for the judge's own gap. They name the "
-                f"person "
-                "whom each reply is to, so a reply cannot be shown as a reply to someone else.",
+                f"person whom each reply is to, so a reply cannot be shown as a reply to someone else.",
             )
