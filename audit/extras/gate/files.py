@@ -103,14 +103,14 @@ def junit(gated: Gated) -> bytes:
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "empathy-audit gate", **counts})
     for row in gated.rows:
         gap = row.held.gap
-        names = {"classname": printable(f"{gap.dimension}.{gap.variant}"), "name": printable(gap_name(gap))}
-        case = ElementTree.SubElement(suite, "testcase", names, time="0")
+        attributes = {"classname": _xml(f"{gap.dimension}.{gap.variant}"), "name": _xml(gap_name(gap)), "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", attributes)
         if row.verdict != "passed":
             tag = "failure" if row.verdict == "failed" else "skipped"
             cells = cells_of(row)
             said = row.why or f"{cells['gap']}, corrected interval {cells['corrected']}, margin {cells['margin']}"
-            ElementTree.SubElement(case, tag, {"message": printable(said)})
-    ElementTree.SubElement(suite, "system-out").text = printable(sentence(gated))
+            ElementTree.SubElement(case, tag, {"message": _xml(said)})
+    ElementTree.SubElement(suite, "system-out").text = _xml(sentence(gated))
     ElementTree.indent(suites)
     written: str = ElementTree.tostring(suites, encoding="unicode")
     return f"<?xml version='1.0' encoding='utf-8'?>\n{written}\n".encode()
@@ -234,6 +234,11 @@ def _estimate(gap: DecidedGap) -> Mapping[str, Any]:
 def _number(value: float) -> float | None:
     """Return a number for JSON: null if it is not finite."""
     return float(value) if math.isfinite(value) else None
+
+
+def _xml(text: str) -> str:
+    """Replace characters that XML 1.0 cannot hold, and control characters."""
+    return printable(text)
 
 
 def gap_table_rows(gated: Gated) -> Iterator[tuple[str, ...]]:
