@@ -87,11 +87,6 @@ class Inventory:
             )
 
     @property
-    def subscales(self) -> tuple[str, ...]:
-        """The subscales in order of first appearance."""
-        return tuple(dict.fromkeys(item.subscale for item in self.items))
-
-    @property
     def sha256(self) -> str:
         """Of all that it puts into prompts and of its key, whatever the file looks like."""
         return fingerprint(asdict(self))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -49,6 +49,28 @@ def scripted_models(folder: Path, *, figures: bool = False) -> Iterator[Callable
             patch.setattr("audit.engines.open.open_model", lambda *_, **__: opened)
 
         yield load
+
+
+def leave_out_figures(patch: pytest.MonkeyPatch) -> None:
+    """Let commands draw nothing."""
+    patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+    patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    patch.setattr("audit.comparing.comparison._draw", lambda *_: {})
+
+
+def compared_replies(folder: Path, runs: Mapping[str, Sequence[str]], *, compared: Sequence[str]) -> Path:
+    """Make ``runs/NAME`` by the words of each command, a comparison of some of them in ``side``, and an index.
+
+    Returns the folder of all.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        leave_out_figures(patch)
+        for name, words in runs.items():
+            assert main([*words, f"run_dir=runs/{name}"]) == 0
+        assert main(["report", *(f"runs/{name}" for name in compared), "run_dir=side"]) == 0
+        assert main(["index", "runs"]) == 0
+    return folder
 
 
 def named_in(told: str, *, n: int = 4) -> list[str]:

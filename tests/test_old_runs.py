@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from runs import leave_out_figures
 from statsmodels.stats.multitest import multipletests
 
 from audit.cli.main import main
@@ -45,9 +46,7 @@ def again(tmp_path, monkeypatch):
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
-    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
-    monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
+    leave_out_figures(monkeypatch)
     return tmp_path
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from runs import leave_out_figures
 
 from audit.asking.plan import make_plan
 from audit.cli import selftest
@@ -297,9 +298,7 @@ def runs(tmp_path_factory, audit_in):
     """Return a folder of two planted runs of ratings and one of replies, a comparison and an index."""
     folder = tmp_path_factory.mktemp("planted")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
-        patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
-        patch.setattr("audit.comparing.comparison._draw", lambda *_: {})
+        leave_out_figures(patch)
         assert audit_in(folder, "run", *WORDS, GAP, "run_dir=reports/a") == 0
         assert audit_in(folder, "run", *WORDS, LESS, "run_dir=reports/b") == 0
         replies = ("task=reply", "measures.names=[lexical]", "statistics.margin=null")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, named_in, read_exactly, scripted_models
+from runs import FOUR_RELIGIONS, compared_replies, leave_out_figures, named_in, read_exactly, scripted_models
 from test_planted_strategy import Scripted
 
 from audit.cli.main import main
@@ -36,21 +36,14 @@ N_PROMPTS = 16 * N_NARRATIVES
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Return a folder with runs whose replies vary by more than their gap, have none, vary by less, and not at all."""
-    folder = tmp_path_factory.mktemp("again")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
-        patch.setattr("audit.comparing.comparison._draw", lambda *_: {})
-        for name, *planted in (
-            ("noisy", *NOISY, SAMPLED),
-            ("none", "model.planted.noise=20", SAMPLED),
-            ("clear", "model.planted.gap=12", "model.planted.noise=4", SAMPLED),
-            ("greedy", "model.planted.gap=8", "model.planted.noise=4"),
-        ):
-            assert main([*PLANTED, *planted, f"run_dir=runs/{name}"]) == 0
-        assert main(["report", "runs/noisy", "runs/clear", "run_dir=side"]) == 0
-        assert main(["index", "runs"]) == 0
-    return folder / "runs"
+    planted = {
+        "noisy": (*NOISY, SAMPLED),
+        "none": ("model.planted.noise=20", SAMPLED),
+        "clear": ("model.planted.gap=12", "model.planted.noise=4", SAMPLED),
+        "greedy": ("model.planted.gap=8", "model.planted.noise=4"),
+    }
+    words = {name: (*PLANTED, *own) for name, own in planted.items()}
+    return compared_replies(tmp_path_factory.mktemp("again"), words, compared=("noisy", "clear")) / "runs"
 
 
 def table(run, name):
@@ -160,7 +153,7 @@ def test_only_what_is_missing_is_asked_and_scored_and_a_damaged_sample_is_asked_
 ):
     """A run without the sample has no row of it, which nothing calls a fault; with it, the same run gets one."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    leave_out_figures(monkeypatch)
     words = [*PLANTED, SAMPLED, *NOISY, "run_dir=run"]
     assert main([*words, "elicitation.noise_sample=0"]) == 0
     assert noise_of(tmp_path / "run").empty
@@ -185,7 +178,7 @@ def test_only_what_is_missing_is_asked_and_scored_and_a_damaged_sample_is_asked_
 
 def test_scores_of_a_file_have_no_noise_and_leave_that_of_others(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    leave_out_figures(monkeypatch)
     shutil.copytree(runs / "noisy", "run")
     pd.DataFrame({"prompt_index": range(N_PROMPTS), "warmth": [k % 7 for k in range(N_PROMPTS)]}).to_csv(
         "mine.csv", index=False
@@ -198,7 +191,7 @@ def test_scores_of_a_file_have_no_noise_and_leave_that_of_others(runs, tmp_path,
 
 def test_whether_a_reply_is_refused_is_asked_again_too(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    leave_out_figures(monkeypatch)
     assert main([*PLANTED, SAMPLED, "model.planted.refusals=0.4", "run_dir=run"]) == 0
     again = pd.read_parquet("run/asked_again.parquet").set_index("prompt_index")["status"].astype(str)
     first = pd.read_parquet("run/replies.parquet").set_index("prompt_index")["status"].astype(str)[again.index]
@@ -213,7 +206,7 @@ def test_whether_a_reply_is_refused_is_asked_again_too(runs, tmp_path, monkeypat
 
 def test_an_assistant_without_perceivers_is_asked_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    leave_out_figures(monkeypatch)
     words = [word for word in PLANTED if not word.startswith("stimuli.unspecified")]
     assert main([*words, SAMPLED, "experiment=deployed", "run_dir=run"]) == 0
     assert not (tmp_path / "run" / "asked_again.parquet").exists()
@@ -265,7 +258,7 @@ def worded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("worded")
     engine = Worded()
     with scripted_models(folder) as load, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+        leave_out_figures(patch)
         load(engine)
         words = [*OF_ALL, f"wordings={V}", "model.path=scripted", "stimuli.situations_per_emotion=10", "run_dir=run"]
         words.remove("stimuli.situations_per_emotion=12")
@@ -309,8 +302,7 @@ def test_each_wording_has_its_own_gap_and_their_interval_is_the_crossed_one(word
 
 def test_runs_in_several_wordings_are_compared_wording_by_wording(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
-    monkeypatch.setattr("audit.comparing.comparison._draw", lambda *_: {})
+    leave_out_figures(monkeypatch)
     words = [*PLANTED, "wordings=2", "elicitation.noise_sample=0", "stimuli.situations_per_emotion=6"]
     words.remove("stimuli.situations_per_emotion=12")
     for name in ("none", "basic-empathy"):

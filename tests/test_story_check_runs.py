@@ -6,13 +6,13 @@ import json
 
 import pandas as pd
 import pytest
-from runs import FOUR_RELIGIONS, read_exactly
+from runs import FOUR_RELIGIONS, compared_replies, leave_out_figures, read_exactly
 
 from audit import open_run
 from audit.cli.main import main
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
-from audit.tasks.reply.story_check import story_rows
+from audit.tasks.reply.story_check import check_stories
 
 pytestmark = pytest.mark.long
 
@@ -26,16 +26,8 @@ WORDS = (
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Return a folder with a run that answers stories, one that does not, their comparison and an index."""
-    folder = tmp_path_factory.mktemp("stories")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
-        patch.setattr("audit.comparing.comparison._draw", lambda *_: {})
-        for name, response in (("answers", 30), ("canned", 0)):
-            assert main([*WORDS, f"model.planted.response={response}", f"run_dir=runs/{name}"]) == 0
-        assert main(["report", "runs/answers", "runs/canned", "run_dir=side"]) == 0
-        assert main(["index", "runs"]) == 0
-    return folder
+    planted = {"answers": (*WORDS, "model.planted.response=30"), "canned": (*WORDS, "model.planted.response=0")}
+    return compared_replies(tmp_path_factory.mktemp("stories"), planted, compared=tuple(planted))
 
 
 def table(folder, name):
@@ -63,7 +55,7 @@ def test_its_gap_is_found_only_where_it_answers(runs):
 
 def test_whom_it_refuses_is_told_whatever_it_writes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("audit.tasks.reply.figures.draw_measures", lambda *_, **__: {})
+    leave_out_figures(monkeypatch)
     planted = ("model.planted.response=0", "model.planted.refusals={Muslim: 0.5}", "run_dir=refuses")
     assert main([*WORDS, *planted]) == 0
     found = table(tmp_path / "refuses", "disparity").query("headline and not invented")
@@ -122,14 +114,14 @@ def test_replies_to_other_stories_are_no_answer(runs):
     names = list(replies["narrative_id"].astype(str).unique())
     after = dict(zip(names, [*names[1:], names[0]], strict=True))
     moved = replies.assign(narrative_id=replies["narrative_id"].astype(str).map(after))
-    [row], [own] = (story_rows(folder, manifest, each) for each in (moved, replies))
+    [[row], _], [[own], _] = (check_stories(folder, manifest, each) for each in (moved, replies))
     assert (row["answer"], own["answer"]) == ("does_not_follow", "follows")
 
 
 def test_a_run_whose_prompts_are_lost_is_not_checked(runs, tmp_path):
     folder, manifest = RunFolder(runs / "runs" / "canned"), Manifest.read(runs / "runs" / "canned")
     replies = folder.read("replies", n_prompts=manifest.n_prompts)
-    assert story_rows(RunFolder(tmp_path), manifest.having(config={}), replies) == []
+    assert check_stories(RunFolder(tmp_path), manifest.having(config={}), replies) == ([], ())
 
 
 def test_finished_chats_are_what_people_got_and_keep_their_answers(runs, monkeypatch, tmp_path):

@@ -118,8 +118,7 @@ class Plan:
         drawn = f", each asked about {each:,.3g} of them ({why})" if grid.sampled else ""
         return (
             f"{asked_model_name(self.config.model)}, prompt {grid.variant.name}{spoken}{led}{thinks}: "
-            f"{n_narratives} of "
-            f"{plural(narratives.n_available, 'narrative')} ({narratives.source}) x {crossed} "
+            f"{n_narratives} of {plural(narratives.n_available, 'narrative')} ({narratives.source}) x {crossed} "
             f"in {', '.join(d.name for d in grid.dimensions)}{drawn}{wordings} = {plural(len(grid), 'prompt')}"
             f"{self.why_so_many}"
         )

@@ -30,7 +30,7 @@ from audit.errors import NotEstimableError, attempt
 from audit.statistics.anchors import with_adjusted_p
 from audit.statistics.comparisons import Labelled, compare_estimates, difference, mean_of, over_groups, scope_of
 from audit.statistics.conversations import conversations_of, noted_over_conversations
-from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.estimates import INTERVAL, summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import OWN_UNIT, ROUNDING
 from audit.statistics.ratings import FloatArray
@@ -56,7 +56,6 @@ _CHANGED: Final = {
 }
 """Columns of a change of δ beside the runs' own gaps, and their names in ``tables.COMPARISONS``."""
 _IN_UNIT: Final = ("delta_change", "change_low", "change_high")
-_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _ENDS: Final = {"": "mean_change", "_low": "mean_low", "_high": "mean_high"}
 _PROMPT: Final = ["narrative_id", "perceiver", "experiencer", "wording"]
 _ZERO: Final = 1e-9
@@ -95,7 +94,7 @@ def subtract(
     # Differences between utterances partly cancel in their conversation's mean, so its slopes vary less.
     slopes = min(slope_variance(over), over.se**2)
     wide = over_groups(over, *pair, confidence=confidence, slopes=slopes)
-    return found | {name: getattr(wide, name) for name in _INTERVAL} | {"scope": scope_of(wide, over), "note": note}
+    return found | {name: getattr(wide, name) for name in INTERVAL} | {"scope": scope_of(wide, over), "note": note}
 
 
 def _pair(runs: Mapping[str, RunGaps], names: Sequence[str], dimension: str, *of: str) -> tuple[Labelled, Labelled]:
@@ -461,7 +460,7 @@ def _measure_change(
         row["note"] = str(gaps)
     else:
         found = how(gaps)
-        copied = ("delta_change", "scope", *_INTERVAL, "n_narratives", "note")
+        copied = ("delta_change", "scope", *INTERVAL, "n_narratives", "note")
         row |= {name: found[name] for name in copied}
         row |= {"delta": found["delta_first"], "reference_delta": found["delta_second"]}
     means = attempt(lambda: _means(matched, names, confidence=confidence))

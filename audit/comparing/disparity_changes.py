@@ -21,7 +21,7 @@ from audit.errors import NotEstimableError, attempt
 from audit.statistics.comparisons import Labelled, compare_estimates, difference, over_words
 from audit.statistics.deciding_estimate import DecidedGap, Made
 from audit.statistics.disparity_answers import is_shown
-from audit.statistics.estimates import GapEstimate, summarise_contrasts, with_variance
+from audit.statistics.estimates import INTERVAL, GapEstimate, summarise_contrasts, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import OWN_UNIT, ROUNDING
 from audit.statistics.ratings import FloatArray
@@ -30,7 +30,6 @@ from audit.tables.formatting import brief
 
 _NAN: Final = float("nan")
 _INFINITE: Final = float("inf")
-_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _SILENT: Final = ("no_verdict", "no_estimate")
 """Codes of answers that say nothing about a group."""
 _ONE_OF_ITS_TERMS: Final = "terms_differ"
@@ -186,7 +185,7 @@ def _paired(of: _Changed, *, confidence: float) -> _Changed:
         a, b = (side.gap.made if side.gap.other is None else side.gap.other for side in of.sides)
         parts = tuple(_of_labels(side.gap) for side in of.sides)
         invented = (_change_of(of.sides, a, b, parts=parts, confidence=confidence),)
-    row |= {name: getattr(change, name) for name in _INTERVAL}
+    row |= {name: getattr(change, name) for name in INTERVAL}
     return replace(
         of, row=row, change=change, narrow_se=narrow.se, shared_ids=shared_ids, others=worst, invented=invented
     )

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from audit.comparing.base import (
-    ComparedRun,
-    Differences,
-    RunsCompared,
-    texts_of,
-    which,
-)
+from audit.comparing.base import ComparedRun, Differences, RunsCompared, texts_of, which
 from audit.comparing.series import RunPositions, check_asked_alike, position_names, series_points, tables_of_series
 from audit.comparing.tables import COMPARISON_TABLES
 from audit.configuration.analysis_settings import AnalysisSettings

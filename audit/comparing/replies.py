@@ -15,23 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from audit.comparing.base import (
-    ComparedRun,
-    Differences,
-    RunsCompared,
-    texts_of,
-    which,
-)
+from audit.comparing.base import ComparedRun, Differences, RunsCompared, texts_of, which
 from audit.comparing.tables import COMPARED_MEASURES, REPLY_COMPARISON_TABLES
 from audit.errors import ConfigError, StoreError
-from audit.runs.differences import (
-    choice_table,
-    choices_of,
-    reference_runs,
-    short,
-    telling_choices,
-    thinking_of,
-)
+from audit.runs.differences import choice_table, choices_of, reference_runs, short, telling_choices, thinking_of
 from audit.runs.manifest import Manifest
 from audit.runs.provenance import Difference, first_setting_difference
 from audit.runs.store import RunFolder
@@ -83,7 +70,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
     def read(self, folder: Path) -> list[WrittenRun]:  # noqa: D102
         from audit.comparing.costs import cost_of
         from audit.tasks.reply.measure_values import measures_of
-        from audit.tasks.reply.story_check import story_codes, unanswered_groups
+        from audit.tasks.reply.story_check import story_codes
 
         manifest = self.manifests[folder]
         if manifest.outside.replies:
@@ -99,7 +86,8 @@ class ReplyComparison(RunsCompared[WrittenRun]):
         counted = {name: score_counts(stored, name) for name in manifest.scorers}
         stages, again = stored.parts(STAGES).frame(), stored.table(ASKED_AGAIN).frame()
         table, outcomes = measures_of(manifest, replies, read_scores(stored), counted, stages=stages, again=again)
-        followed = task_of(manifest).followed(stored, manifest, replies, confidence=self.used.confidence)
+        checked = task_of(manifest).check_stories(stored, manifest, replies, confidence=self.used.confidence)
+        followed, unanswered = checked
         codes = {*story_codes(followed, manifest), *(remark.code for remark in unscored_remarks(manifest, stored))}
         asked = replies.assign(n_prompt_tokens=replies["n_prompt_tokens"].where(replies["n_prompt_tokens"] > 0))
         status = replies["status"].astype(str)
@@ -123,7 +111,7 @@ class ReplyComparison(RunsCompared[WrittenRun]):
                 manifest,
                 table,
                 codes,
-                tuple(unanswered_groups(stored, manifest, replies, followed)),
+                unanswered,
                 min_number_mass=self.used.min_number_mass,
             ),
         )

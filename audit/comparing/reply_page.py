@@ -12,14 +12,7 @@ from markupsafe import Markup
 from audit.comparing.base import ComparisonContent
 from audit.comparing.first_screen import counted_verdicts, summary_of_changes
 from audit.comparing.measure_disparity_page import less_section
-from audit.comparing.page import (
-    COSTS,
-    compared_answer,
-    comparison_prose,
-    folded_page,
-    paper_blocks,
-    render_comparison,
-)
+from audit.comparing.page import COSTS, compared_answer, comparison_prose, folded_page, paper_blocks, render_comparison
 from audit.comparing.pair_answers import CLAIMS, FOUND, NONE
 from audit.comparing.paper_table import with_rounded_interval
 from audit.report.effect_size import reach_in_sd

@@ -30,7 +30,6 @@ from audit.statistics.disparity_answers import beside_response, with_limits
 from audit.statistics.estimates import GapEstimate, summarise_contrasts
 from audit.statistics.inexactness import bounded_overall, bounded_rows
 from audit.statistics.manipulation import Response
-from audit.statistics.missing import missing_rows
 from audit.statistics.outcome import (
     INTENSITY,
     OWN_UNIT,
@@ -42,8 +41,8 @@ from audit.statistics.outcome import (
 )
 from audit.statistics.planning import equivalence_row
 from audit.statistics.ratings import compact_ratings, without_dimensions
-from audit.statistics.remarks import Remark, remarks_of
-from audit.statistics.status_counts import Tally, outcome_table
+from audit.statistics.remarks import Remark
+from audit.statistics.status_counts import Tally
 from audit.statistics.verdict import Limits
 from audit.tables.disparity import DISPARITY, deciding_rows
 from audit.tables.shared import OVERALL
@@ -204,7 +203,7 @@ def gaps_of_ratings(
                 for part in parts
                 for key, emotion in zip(part.cube.narrative_ids, part.cube.emotions, strict=True)
             },
-            remarks=tuple(remark for part in parts for remark in _remarks(part, scale)),
+            remarks=tuple(remark for part in parts for remark in part.remarks(scale)),
             tallies=tallies,
             controls=tuple(row for part in parts for row in part.repetition),
             free=frozenset(part.cube.dimension for part in parts if part.cube.echoing is not None),
@@ -227,20 +226,6 @@ def _gap_rows(
     ]
     means = [row for row in found.overall if row["variant"] == variant]
     return [*rows, *bounded_overall(list(anchored_overall(means, rows, {variant: scale})), rows)]
-
-
-def _remarks(part: DimensionAnalysis, scale: tuple[float, float]) -> Iterator[Remark]:
-    (low, high), settings = scale, part.settings
-    return remarks_of(
-        part.cube,
-        part.estimates,
-        outcomes=outcome_table(part.prompts, low=low, high=high, min_number_mass=settings.min_number_mass),
-        missing=list(missing_rows(part.cube, confidence=settings.confidence)),
-        sensitivity=(),
-        low=low,
-        high=high,
-        min_number_mass=settings.min_number_mass,
-    )
 
 
 def _compared_row(row: Mapping[str, Any], n_asked: int, settings: AnalysisSettings) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 from pydantic import (
@@ -25,29 +26,21 @@ class OptionGroup(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
 
 
-def _is_a_name(text: str) -> str:
-    return _checked_name(text, may_have="")
-
-
-def _is_a_name_of_a_hub(text: str) -> str:
-    return _checked_name(text, may_have="/")
-
-
-def _checked_name(text: str, *, may_have: str) -> str:
+def _checked_name(text: str, *, of_hub: bool) -> str:
     """Return ``text`` if it can name a file or folder. Raise ValueError if it is empty, invisible or a path."""
     if len(text) > _LONGEST_NAME:
         raise ValueError(f"has {len(text):,} letters; use at most {_LONGEST_NAME}")
     if not text.isprintable() or not text.strip():
         raise ValueError("has an invisible character; write the name in letters")
     parts = text.split("/")
-    if "\\" in text or (len(parts) > 1 and not may_have) or not all(part.strip(". ") for part in parts):
+    if "\\" in text or (len(parts) > 1 and not of_hub) or not all(part.strip(". ") for part in parts):
         raise ValueError("must be a name, but is a path; leave out slashes, and dots without letters between them")
     return text
 
 
-Name = Annotated[str, Field(min_length=1), AfterValidator(_is_a_name)]
+Name = Annotated[str, Field(min_length=1), AfterValidator(partial(_checked_name, of_hub=False))]
 """A name that file names are made of."""
-ModelName = Annotated[str, Field(min_length=1), AfterValidator(_is_a_name_of_a_hub)]
+ModelName = Annotated[str, Field(min_length=1), AfterValidator(partial(_checked_name, of_hub=True))]
 """A model's name, which may have the form ``maker/model`` of a hub."""
 
 

@@ -69,12 +69,8 @@ def _check_kinds(models: Sequence[type[BaseModel]], values: Mapping[Any, Any], p
 def _of_kind(models: Sequence[type[BaseModel]], value: object) -> Sequence[type[BaseModel]]:
     """Keep the alternatives that a mapping's ``kind`` names: another kind may take a path where this one takes text."""
     kind = value.get("kind") if isinstance(value, Mapping) else None
-    named = [each for each in models if kind in _choices(each, "kind")]
+    named = [each for each in models if (own := each.model_fields.get("kind")) and kind in get_args(own.annotation)]
     return named or models
-
-
-def _choices(model: type[BaseModel], name: str) -> tuple[object, ...]:
-    return get_args(model.model_fields[name].annotation) if name in model.model_fields else ()
 
 
 def _leaves_of(annotations: Sequence[Any]) -> frozenset[Any]:

@@ -66,19 +66,15 @@ class Engine(Protocol):
     @property
     def facts(self) -> EngineFacts:
         """Name, version, device and number format."""
-        ...
 
     def forget(self) -> None:
         """Drop all caches of earlier prompts; called before each shard."""
-        ...
 
     def in_format(self, dtype: str) -> AbstractContextManager[None]:
         """Compute in another number format for a while, then restore the weights exactly; ModelError if it cannot."""
-        ...
 
     def fits(self, prompts: Sequence[Prompt], *, room: int) -> list[bool]:
         """Return for each prompt whether it and ``room`` answer tokens fit into the model's context."""
-        ...
 
     def write(
         self,
@@ -100,11 +96,9 @@ class Engine(Protocol):
         temperature 0, tokens are drawn from softmax(logits / temperature), among the smallest set of likeliest tokens
         with probability ``top_p``, by one seed a prompt (:func:`sampling_seeds`).
         """
-        ...
 
     def close(self) -> None:
         """Free the model's resources."""
-        ...
 
 
 class Tokenises(Protocol):
@@ -113,12 +107,10 @@ class Tokenises(Protocol):
     @property
     def tokenizer(self) -> ChatTokenizer:
         """The model's tokenizer and chat template."""
-        ...
 
     @property
     def max_model_len(self) -> int:
         """Most tokens of prompt and response together."""
-        ...
 
 
 @runtime_checkable
@@ -131,7 +123,6 @@ class TokenReader(Tokenises, Protocol):
         The engine chooses which prompts to read together, and caches them as long as their reading lasts: a later
         question about a prompt costs little more than the question's own tokens. No prompt may be empty.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +143,6 @@ class TopReader(Protocol):
 
     def top(self, prompts: Sequence[Prompt], *, n_tokens: int, done: Done = unwatched) -> list[TopTokens | None]:
         """Return the likeliest tokens at the first positions of each answer; None for a prompt without an answer."""
-        ...
 
 
 @runtime_checkable
@@ -161,13 +151,11 @@ class GoesOn(Protocol):
 
     def goes_on(self, prompts: Sequence[Prompt], tops: Sequence[TopTokens | None]) -> bool:
         """Whether it does, as far as the answers to these prompts show; ``tops`` is from :meth:`TopReader.top`."""
-        ...
 
     def top_after(
         self, prompts: Sequence[Prompt], tops: Sequence[TopTokens], begun: Sequence[tuple[str, ...]]
     ) -> list[TopTokens | None]:
         """Return the likeliest tokens after each prompt and its ``begun`` tokens; None if there is no such answer."""
-        ...
 
 
 class AnswerStore(Protocol):
@@ -175,11 +163,9 @@ class AnswerStore(Protocol):
 
     def get(self, name: str) -> dict[str, Any] | None:
         """Return the answer stored under a name, or None."""
-        ...
 
     def put(self, name: str, answer: Mapping[str, Any]) -> None:
         """Store an answer."""
-        ...
 
 
 @runtime_checkable
@@ -188,7 +174,6 @@ class Keeps(Protocol):
 
     def keep_in(self, kept: AnswerStore | None) -> None:
         """Store answers in ``kept`` as they come, and reuse those there; None stores none."""
-        ...
 
 
 @runtime_checkable
@@ -197,7 +182,6 @@ class AnswersOfRun(Protocol):
 
     def at(self, places: Sequence[int]) -> None:
         """Announce the indices of the prompts to be asked next, together and in this order."""
-        ...
 
 
 class CachedPrompts(Protocol):
@@ -206,14 +190,12 @@ class CachedPrompts(Protocol):
     @property
     def places(self) -> Sequence[int]:
         """Indices into the prompts of :meth:`TokenReader.read`."""
-        ...
 
     def probabilities(self, tails: Sequence[Sequence[TokenIds]], token_ids: TokenIds) -> list[npt.NDArray[np.float64]]:
         """Return the probabilities of k ≤ 128 given tokens after each prompt and each of its tails, at temperature 1.
 
         Shape (n_tails, k) for each prompt. Tails must be distinct; the empty one asks after the prompt itself.
         """
-        ...
 
 
 class ModelSource(Protocol):
@@ -222,19 +204,15 @@ class ModelSource(Protocol):
     @property
     def revision(self) -> str | None:
         """The hub's commit or an equivalent; None if there is none."""
-        ...
 
     def facts(self) -> dict[str, Any]:
         """Return facts for the manifest besides the revision: plain values that do not change with time."""
-        ...
 
     def states(self) -> Sequence[str] | None:
         """Return the state fingerprints that a server has reported; None without a server."""
-        ...
 
     def identity(self) -> dict[str, Any]:
         """Return what ratings depend on: a run continues only with an identical model."""
-        ...
 
 
 @dataclass(frozen=True)

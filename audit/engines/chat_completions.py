@@ -13,16 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from audit.configuration.model import ModelConfig
-from audit.engines.base import (
-    AnswerStore,
-    Done,
-    EngineFacts,
-    Generated,
-    TopTokens,
-    sampling_seeds,
-    storable,
-    unwatched,
-)
+from audit.engines.base import AnswerStore, Done, EngineFacts, Generated, TopTokens, sampling_seeds, storable, unwatched
 from audit.engines.batch import Batches
 from audit.engines.chat import as_known
 from audit.engines.endings import ending_of

@@ -21,6 +21,7 @@ from audit.engines.resolve import (
     stated_licence,
     unloadable,
 )
+from audit.engines.tokens import context_length
 from audit.errors import ModelError
 from stimuli.files import LARGEST_TEXT, read_file
 
@@ -40,7 +41,7 @@ class Classifier:
         self._network = network
         self._tokenizer = tokenizer
         self._inputs = set(inspect.signature(network.forward).parameters)
-        self._limit = _limit(network, tokenizer)
+        self._limit = context_length(network, tokenizer)
         # Some networks find a text's end by the padding, and some count positions from the left. A network that padding
         # would disturb gets single texts.
         padding = network.config.get_text_config().pad_token_id
@@ -214,14 +215,3 @@ def _load(folder: Path, asked: str, device: str, several: bool) -> tuple[Any, An
             f"{asked}: its tokenizer in {folder} has more tokens than the {n_rows} embedded; download or copy it again"
         )
     return network, tokenizer
-
-
-def _limit(network: Any, tokenizer: Any) -> int | None:
-    """Return the most tokens that the model reads, or None; absent limits are given as none, -1 or a huge number."""
-    config = network.config.get_text_config()
-    limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
-    # RoBERTa and its kin count positions from the padding index on.
-    for name, module in network.named_modules():
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
-            limits.append(module.num_embeddings - module.padding_idx - 1)
-    return min((int(limit) for limit in limits if limit is not None and 0 < limit < 10**9), default=None)

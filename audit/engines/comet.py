@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from audit.engines.resolve import ModelFiles, check_model_folder, file_hashes, find_folder, hush, unloadable
+from audit.engines.tokens import context_length
 from audit.errors import ModelError
 from stimuli.narratives import Narrative
 
@@ -44,10 +45,6 @@ Counted: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], obje
 """From a number of inferences to a context that gets how many more are there."""
 
 
-def _uncounted(n: int) -> AbstractContextManager[Callable[[int], object]]:
-    return nullcontext(lambda more: None)
-
-
 def infer(
     heads: Sequence[str],
     *,
@@ -58,7 +55,7 @@ def infer(
     max_tokens: int = 24,
     batch_size: int = 16,
     device: str = "cpu",
-    counted: Counted = _uncounted,
+    counted: Counted = lambda n: nullcontext(lambda more: None),
 ) -> Inferred:
     """Return a COMET model's n inferences from each head by each relation, such as ``xIntent``, by n beams.
 
@@ -86,7 +83,7 @@ def infer(
     _keep_special_tokens_alone(network, tokenizer)
     settings = {"num_beams": n, "num_return_sequences": n, "max_new_tokens": max_tokens, "do_sample": False}
 
-    limit = _limit(network, tokenizer)
+    limit = context_length(network, tokenizer)
     positions = getattr(network.config, "max_position_embeddings", None)
     if positions is not None and max_tokens >= positions:
         raise ModelError(
@@ -188,12 +185,6 @@ def _keep_special_tokens_alone(network: Any, tokenizer: Any) -> None:
     names = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id")
     special = {name: getattr(own, name, None) for name in names}
     network.generation_config = GenerationConfig(**special, pad_token_id=tokenizer.pad_token_id)
-
-
-def _limit(network: Any, tokenizer: Any) -> int | None:
-    """Return the most tokens that the model reads, or None; tokenizers without a limit name a huge number."""
-    limits = [tokenizer.model_max_length, getattr(network.config, "max_position_embeddings", None)]
-    return min((int(limit) for limit in limits if limit is not None and limit < 10**9), default=None)
 
 
 def _batches(asked: Sequence[tuple[int, str, list[int]]], size: int) -> Iterator[Sequence[tuple[int, str, list[int]]]]:

@@ -183,8 +183,7 @@ class Unpacking:
             return ""
         return (
             f"{self.asked}: unpacking once, {self.header.n_weights / 1e6:,.0f} million weights from "
-            f"{', '.join(self.kinds)} to {self.form}: {_size(self.n_bytes)} in {self.folder}, and as much memory "
-            "..."
+            f"{', '.join(self.kinds)} to {self.form}: {_size(self.n_bytes)} in {self.folder}, and as much memory ..."
         )
 
     def unpack(self) -> None:
@@ -246,8 +245,7 @@ class Unpacking:
             first = f" (first: {lacking[0]})" if lacking else ""
             raise ModelError(
                 f"{self.asked}: transformers builds a model with {n_here:,} weights{first} from the file's "
-                f"{self.header.n_weights:,}, so it would be a different model; {SERVE}, or take the model from the "
-                "hub"
+                f"{self.header.n_weights:,}, so it would be a different model; {SERVE}, or take the model from the hub"
             )
         factors = [name for name in self.header.tensors if name.startswith("rope_")]
         if factors:

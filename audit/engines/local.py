@@ -97,12 +97,10 @@ class LoadedEngine(Engine, Protocol):
     @property
     def notes(self) -> tuple[str, ...]:
         """What to say of how the model was loaded."""
-        ...
 
     @property
     def tokenizer(self) -> ChatTokenizer:
         """The model's tokenizer and chat template."""
-        ...
 
 
 @dataclass(frozen=True)

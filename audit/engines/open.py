@@ -21,7 +21,6 @@ class Opens(Protocol):
 
     def __call__(self, model: ModelConfig, config: EngineConfig, *, seed: int, why: str) -> OpenModel:
         """Open the model; ``why`` is the reason for this engine. Raises ModelError if that fails."""
-        ...
 
 
 def _transformers() -> Opens:

@@ -14,13 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.configuration.model import ModelConfig
-from audit.engines.base import (
-    OpenModel,
-    TokenIds,
-    TokenReader,
-    next_token_probabilities,
-    read_probabilities,
-)
+from audit.engines.base import OpenModel, TokenIds, TokenReader, next_token_probabilities, read_probabilities
 from audit.engines.local import LocalModel
 from audit.errors import ModelError
 from stimuli.prompts import Prompt

@@ -28,15 +28,12 @@ class Renderer(Protocol):
     @property
     def has_system_role(self) -> bool:
         """Whether the chat template shows a system message."""
-        ...
 
     def render(self, prompt: Prompt) -> str:
         """Return the full text given to the model."""
-        ...
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of rendered texts."""
-        ...
 
 
 _Tail: TypeAlias = tuple[bool, str, str]

@@ -50,13 +50,12 @@ def load_scorer(folder: Path, *, kind: str, asked: str, remedy: str, device: str
 
 def context_length(network: Any, tokenizer: Any) -> int | None:
     """Return the most tokens that a network reads at once; None if neither it nor its tokenizer has a limit."""
-    positions = getattr(network.config.get_text_config(), "max_position_embeddings", None)
-    table: Any = getattr(getattr(network, "embeddings", None), "position_embeddings", None)
-    before = getattr(table, "padding_idx", None)
-    if positions is not None and before is not None:
-        positions -= before + 1  # RoBERTa and its kin count positions from the padding index on
-    # Tokenizers without a limit name a huge number.
-    limits = [tokenizer.model_max_length, positions]
+    # Tokenizers without a limit name none, -1 or a huge number.
+    limits = [tokenizer.model_max_length, getattr(network.config.get_text_config(), "max_position_embeddings", None)]
+    # RoBERTa and its kin count positions from the padding index on.
+    for name, module in network.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            limits.append(module.num_embeddings - module.padding_idx - 1)
     return min((int(limit) for limit in limits if limit is not None and 0 < limit < 10**9), default=None)
 
 

@@ -56,7 +56,6 @@ class ReadsWhole(Protocol):
 
     def probabilities(self, asked: Sequence[TokenIds], token_ids: TokenIds) -> npt.NDArray[np.float64]:
         """Return shape (n, k): the probability of each given token after each of n sequences."""
-        ...
 
 
 class WholeReading:

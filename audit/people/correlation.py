@@ -99,7 +99,7 @@ def correlate(
     of_unit = np.unique(units[known], return_inverse=True)[1]
     n_units = int(of_unit.max()) + 1
     points = _Points.of(first, second, of_unit)
-    draws = [points.coefficients(w) for w in resamples(n_units, n_draws=n_draws, rng=rng, width=points.n_points)]
+    draws = [points.coefficients(w) for w in resamples(n_units, n_draws=n_draws, rng=rng, width=points.first.size)]
     spearman = stats.spearmanr(first, second)
     intervals = [
         percentile_interval([draw[k] for draw in draws], n_units=n_units, min_units=MIN_UNITS, confidence=confidence)
@@ -190,10 +190,6 @@ class _Points:
         ones = np.ones(units.size)
         table = sparse.csr_array((ones, (units, place.ravel())), shape=(int(units.max()) + 1, points.shape[1]))
         return cls(points[0], points[1], table)
-
-    @property
-    def n_points(self) -> int:
-        return self.first.size
 
     def coefficients(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ρ and τ-b, shape (B,), with units counted as often as ``weights``, shape (B, units), says."""

@@ -148,7 +148,8 @@ def _gap_row(
     compared = part.loc[part["n_shared"].notna()]
     pairs = compared[["perceiver_group", "experiencer_group"]].astype(str).agg(tuple, axis=1)
     shared = dict(zip(pairs, compared["n_shared"].astype(int), strict=True))
-    groups = own["rater"].map(lambda rater: _group_of(str(rater), dimension, answered))
+    sides = dimension.split("+")
+    groups = own["rater"].map(lambda rater: _TOGETHER.join(answered.get((str(rater), side), "") for side in sides))
     known = set(compared["perceiver_group"].astype(str))
     belongs = groups.isin(known).to_numpy()
     has = own["intensity"].notna().to_numpy()
@@ -187,10 +188,6 @@ def _gap_row(
     except NotEstimableError as error:
         row["note"] = str(error)
     yield row | _model_gap(compared, used, dimension=dimension, variant=variant, confidence=confidence, stems=stems)
-
-
-def _group_of(rater: str, dimension: str, answered: Mapping[tuple[str, str], str]) -> str:
-    return _TOGETHER.join(answered.get((rater, name), "") for name in dimension.split("+"))
 
 
 def _model_gap(

@@ -78,8 +78,7 @@ class ItemSample:
         if self.n_asked is not None and n_items < self.n_asked:
             said.append(
                 f"{plural(self.n_asked, 'item')} {either(self.n_asked, 'was', 'were')} asked for: there are no more "
-                "in-group replies that an out-group "
-                "reply to the same narrative can be set beside"
+                "in-group replies that an out-group reply to the same narrative can be set beside"
             )
         if self.n_revealing:
             own = int((key["names_perceiver"] & (key["perceiver"] == key["experiencer"])).sum())

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import pandas as pd
 
@@ -36,8 +36,6 @@ HUMAN_RATINGS: Final[dict[str, str]] = {
 _WHOLE: Final = re.compile(r"\+?[0-9]{1,9}(?:[.,]0*)?")
 _YES_NO: Final = {"true": True, "false": False}
 _TRUTHS: Final = ("in_group", "names_perceiver", "names_experiencer")  # columns of the key that hold true or false
-
-Place: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)

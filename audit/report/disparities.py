@@ -122,7 +122,7 @@ _DUST: Final = 1e-9  # a smaller difference of means is floating-point error
 class DisparitySentence:
     """Who gets less in one dimension and variant, in words."""
 
-    kind: str  # one of audit.report.verdicts.KINDS
+    kind: str  # as of audit.report.verdicts.VerdictSentence
     words: Markup
     row: PlacedRow | None = None  # of the group that the number is of: the one farthest from the others
     number: Markup = _NOTHING

@@ -23,8 +23,7 @@ ELICITATION: Final = {
         "800. A decimal part is not asked: 7.5 counts as 7. Numbers and ends of numbers that weigh little were not "
         "asked; how far they could move a rating stands beside it in the run's ratings (<code>pruned_points</code>)."
         " Where a server tells too little of the distribution for the bound that was set, the rating is missing, and "
-        "counts as inexact."
-        f"{_REFUSALS_UNSEEN}"
+        f"counts as inexact.{_REFUSALS_UNSEEN}"
     ),
     "expected, without ends": (
         f"{_EXPECTED}What follows the last digit that a number of the scale can have was not asked: digit by digit, 80 "

@@ -38,17 +38,14 @@ class OptionField(Protocol):
     @property
     def name(self) -> str:
         """Column of its answers."""
-        ...
 
     @property
     def text(self) -> str:
         """What raters read."""
-        ...
 
     @property
     def options(self) -> tuple[str, ...]:
         """The answers, in order."""
-        ...
 
 
 class ScaleField(Protocol):
@@ -57,37 +54,30 @@ class ScaleField(Protocol):
     @property
     def name(self) -> str:
         """Column of its answers."""
-        ...
 
     @property
     def text(self) -> str:
         """What raters read."""
-        ...
 
     @property
     def entry(self) -> str:
         """``scale`` for numbers to click, ``number`` for an input field."""
-        ...
 
     @property
     def low(self) -> int:
         """Lower end of the scale, in points."""
-        ...
 
     @property
     def high(self) -> int:
         """Upper end of the scale, in points."""
-        ...
 
     @property
     def low_label(self) -> str:
         """Label of the lower end."""
-        ...
 
     @property
     def high_label(self) -> str:
         """Label of the upper end."""
-        ...
 
 
 def render_form(

@@ -122,10 +122,6 @@ CLAIMED_PLAINLY: Final = {
 }
 """What a gap that is found is of, after it is told in everyday words."""
 _NAMED: Final = 2
-KINDS: Final = ("gap", "within", "none", "average", "undecided", "absent")
-"""Kinds for colours and counts, in order: a gap; one smaller than the margin; no gap larger than the margin, also in
-every part; none on average; undecided; no verdict.
-"""
 
 
 class Step(Markup):
@@ -150,7 +146,9 @@ _TALLIED: Final = {"absent": "no verdict", "undecided": "undecided"}  # counted 
 class VerdictSentence:
     """A verdict in words."""
 
-    kind: str  # one of KINDS
+    # For colours and counts: gap; within, one smaller than the margin; none larger than the margin, in every part too;
+    # average, none larger on average; undecided; absent, no verdict.
+    kind: str
     words: Markup
     short: Markup | None = None  # words without the names of parts for which it does not hold; None if it names none
     step: Step = NO_STEP

@@ -293,7 +293,7 @@ class _Further:
         """Take the columns that are neither known to this reader nor our own, as in the exports of a run."""
         ours = {*known, *_ALSO, *RATINGS, ""}
         others = {name: place for place, name in enumerate(header) if plain_name(name) not in ours}
-        not_kept = {name: "a formula cannot name it" for name in others if not _is_name(name)}
+        not_kept = {name: "a formula cannot name it" for name in others if iskeyword(name) or not name.isidentifier()}
         places = {name: place for name, place in others.items() if name not in not_kept}
         return cls(places, {name: {} for name in places}, not_kept)
 
@@ -311,10 +311,6 @@ class _Further:
     def _leave_out(self, name: str, why: str) -> None:
         self.not_kept[name] = why
         del self.places[name], self.cells[name]
-
-
-def _is_name(name: str) -> bool:
-    return name.isidentifier() and not iskeyword(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -565,8 +561,7 @@ def _without_codes(
             if not math.isfinite(code) or ends[0] <= code <= ends[1]:
                 raise ConfigError(
                     f"missing={code:.12g}: a number that means no rating must lie outside the scale from "
-                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and "
-                    "high="
+                    f"{ends[0]:.12g} to {ends[1]:.12g}; leave it out, or give the ends of the scale with low= and high="
                 )
             here = values == code
             there = bool(here.any())

@@ -432,8 +432,7 @@ class RunFolder(_Folder):
             raise StoreError(
                 f"{self.path}/ratings: prompt {first['prompt_index']} has the rating {first['intensity']:g} on a "
                 f"scale from {low:g} to {high:g} ({len(wrong):,} in all are beyond it), which no answer can give: "
-                "the file has changed; "
-                f"{recovery(self.path, 'sets it aside, and the same run command asks again')}"
+                f"the file has changed; {recovery(self.path, 'sets it aside, and the same run command asks again')}"
             )
         return ratings
 

@@ -18,15 +18,14 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from audit.errors import NotEstimableError
-from audit.statistics.estimates import GapEstimate, by_t, summarise_contrasts, with_variance
+from audit.statistics.estimates import INTERVAL, GapEstimate, by_t, summarise_contrasts, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.ratings import FloatArray
 from audit.statistics.scopes import jackknife_variance, widened, widened_by
 from audit.tables.gap import COMPARISONS
 
 _SAME: Final = 1e-9  # contrasts that differ by up to this share of the largest are equal in floating point
-_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
-_NUMBERS: Final = ("delta_first", "delta_second", "delta_change", *_INTERVAL, "correlation")
+_NUMBERS: Final = ("delta_first", "delta_second", "delta_change", *INTERVAL, "correlation")
 
 
 class Scaled(Protocol):
@@ -35,7 +34,6 @@ class Scaled(Protocol):
     @property
     def scale(self) -> tuple[float, float]:
         """The two ends, in points."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -385,7 +383,7 @@ def _paired(first: Labelled, second: Labelled, *, confidence: float) -> dict[str
     change = over_groups(narrow, first, second, confidence=confidence)
     row["scope"] = scope_of(change, narrow)
     row |= {"delta_first": float(change.weights @ a), "delta_second": float(change.weights @ b)}
-    row |= {"delta_change": change.delta} | {name: getattr(change, name) for name in _INTERVAL}
+    row |= {"delta_change": change.delta} | {name: getattr(change, name) for name in INTERVAL}
     if change.not_estimable:
         row["note"] = f"the difference is the same in all {len(common)} narratives, so its spread is 0"
     if len(common) > 2 and all(np.ptp(each) > 2 * _rounding(each) for each in (a, b)):

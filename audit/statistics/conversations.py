@@ -17,13 +17,12 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.comparisons import Labelled, mean_of
 from audit.statistics.contrasts import sign_flip_p
 from audit.statistics.estimate_rows import Estimates, child_rng
-from audit.statistics.estimates import GapEstimate, by_t, t_interval
+from audit.statistics.estimates import INTERVAL, GapEstimate, by_t, t_interval
 from audit.statistics.mixed import MixedFit
 from audit.statistics.ratings import FloatArray
 from audit.tables.formatting import plural
 from audit.tables.shared import OVERALL
 
-_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _SAME: Final = 1e-9  # gaps that differ by up to this share of the largest are equal in floating point
 
 
@@ -206,7 +205,7 @@ def _row(row: dict[str, Any], over: GapEstimate, naive: GapEstimate, *, confiden
         return row
     said = _said(over)
     if row["scope"] == "narratives":
-        numbers = {name: getattr(over, name) for name in (*_INTERVAL, "p_sign_flip")}
+        numbers = {name: getattr(over, name) for name in (*INTERVAL, "p_sign_flip")}
         if np.isnan(row["p"]):  # nothing was tested
             numbers |= {"p": row["p"], "p_sign_flip": row["p_sign_flip"]}
         told = (row["note"], said) if np.isfinite(row["se"]) else (row["note"],)
@@ -236,4 +235,4 @@ def _wider(
     variance = se**2 + max(0.0, over.se**2 - naive.se**2)
     se = max(variance**0.5, over.se) if np.isfinite(over.se) else over.se
     df = min(df, over.df)
-    return dict(zip(_INTERVAL, (se, df, *t_interval(delta, se, df, confidence=confidence)), strict=True))
+    return dict(zip(INTERVAL, (se, df, *t_interval(delta, se, df, confidence=confidence)), strict=True))

@@ -12,6 +12,7 @@ from audit.statistics.ratings import BoolArray, FloatArray
 from audit.tables.formatting import SAME
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
+INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")  # of an estimate, and columns of tables
 _GRID: Final = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 55)])
 """Variances between narratives at which the likelihood is first evaluated, in units of gaps' variance and noise."""
 

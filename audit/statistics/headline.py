@@ -76,6 +76,5 @@ def _why_none(compared: NarrativeCube) -> str:
             return f"no rated pair of identities is {kind}"
     return (
         f"none of {plural(len(compared.y), 'narrative')} has ratings that tell in-group from the effects of its "
-        "perceivers and "
-        "experiencers"
+        "perceivers and experiencers"
     )

@@ -16,6 +16,7 @@ import pandas as pd
 
 from audit.statistics.estimates import (
     EPSILON,
+    INTERVAL,
     GapEstimate,
     summarise_contrasts,
     with_spread,
@@ -45,7 +46,6 @@ ONE_KIND: Final = (
     "all narratives are pleasant, or all unpleasant, and all wrong emotions the opposite: a model that rates one kind "
     "of emotion higher whatever happened would look the same"
 )
-_NUMBERS: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def manipulation_rows(
         found, weights = _adjusted(found, leaning, confidence=confidence)
         telling = 1 / float(weights @ weights)
         answer, n_needed, note = _answer(found, n_asked, telling, confidence=confidence, least=least, power=power)
-        row |= {name: getattr(found, name) for name in _NUMBERS}
+        row |= {name: getattr(found, name) for name in INTERVAL}
         row |= {name: float(np.clip(getattr(found, name), -length, length)) for name in ("ci_low", "ci_high")}
         yield row | {
             "answer": answer,

@@ -144,8 +144,7 @@ def _check_variation(reml: Reml, *, largest: float) -> None:
     if df < 1:
         raise NotEstimableError(
             f"{plural(reml.n_ratings, 'rating')} of {plural(int(reml.n_each.sum()), 'narrative')} are too few to tell "
-            "differing gaps of "
-            "narratives from noise"
+            "differing gaps of narratives from noise"
         )
     if rest <= max(1e-10 * reml.gram[-1, -1], reml.n_ratings * (8 * EPSILON * largest) ** 2):
         raise NotEstimableError("narratives and identities explain every rating, so nothing is left to judge δ by")
@@ -166,8 +165,7 @@ def _count_informative(valid: BoolArray, in_group: BoolArray) -> int:
     if n_both < 2:
         raise NotEstimableError(
             f"{n_both} of {plural(len(valid), 'narrative')} {either(n_both, 'has', 'have')} an in-group and an "
-            "out-group "
-            "rating, and how narratives differ shows in two or more"
+            "out-group rating, and how narratives differ shows in two or more"
         )
     return n_both
 

@@ -27,9 +27,11 @@ from audit.statistics.estimate_rows import Estimates, gap_rows, overall_rows
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.families import family_rows
 from audit.statistics.incomplete import cell_means
+from audit.statistics.missing import missing_rows
 from audit.statistics.noise import noise_floor, noise_row
 from audit.statistics.ratings import BoolArray, FloatArray
-from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE
+from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark, remarks_of
+from audit.statistics.status_counts import outcome_table
 from audit.statistics.wordings import WordingGaps
 from audit.tables.cells import CELLS
 from audit.tables.disparity import REFUSALS
@@ -157,6 +159,20 @@ class DimensionAnalysis:
             over=over if self.conversations else None,
         )
         yield from map(self.outcome.named, rows)
+
+    def remarks(self, scale: tuple[float, float]) -> Iterator[Remark]:
+        """Yield what limits its gaps, without analyses of their sensitivity."""
+        (low, high), settings = scale, self.settings
+        return remarks_of(
+            self.cube,
+            self.estimates,
+            outcomes=outcome_table(self.prompts, low=low, high=high, min_number_mass=settings.min_number_mass),
+            missing=list(missing_rows(self.cube, confidence=settings.confidence)),
+            sensitivity=(),
+            low=low,
+            high=high,
+            min_number_mass=settings.min_number_mass,
+        )
 
     def cells(self) -> pd.DataFrame:
         """Return the columns of ``CELLS``; of statuses only ratings have numbers."""

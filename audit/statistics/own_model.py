@@ -460,8 +460,7 @@ def _fit_ols(response: FloatArray, fixed: _Design, part: _FitData) -> _Fitted:
     if part.n_clusters <= len(fixed.names):
         notes.append(
             f"{plural(part.n_clusters, 'cluster')} for {plural(len(fixed.names), 'term')}: the standard error of a "
-            "term that varies only "
-            "between clusters is too small"
+            "term that varies only between clusters is too small"
         )
     return _Fitted(estimate, se, part.n_clusters - 1.0, residual, converged=True, singular=False, notes=notes)
 

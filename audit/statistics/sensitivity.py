@@ -352,8 +352,7 @@ def _check_asked(cube: NarrativeCube) -> None:
     if n_never:
         raise NotEstimableError(
             f"{n_never} of {plural(cube.status.size, 'prompt')} {either(n_never, 'was', 'were')} never asked, and "
-            "filling what "
-            "is missing does not fill those"
+            "filling what is missing does not fill those"
         )
 
 

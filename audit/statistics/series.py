@@ -54,7 +54,7 @@ import numpy as np
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.comparisons import Labelled, combination, over_groups_of_all, units_of
 from audit.statistics.deciding_estimate import DecidedGap, Made
-from audit.statistics.estimates import GapEstimate, with_variance
+from audit.statistics.estimates import INTERVAL, GapEstimate, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.margin_tests import further_variance
 from audit.statistics.ratings import FloatArray
@@ -64,7 +64,6 @@ MIN_RUNS: Final = 3  # with two there is a difference, and no trend
 _CLEARLY: Final = 0.1
 """Share by which what missing ratings leave possible must be larger to be told."""
 _NAN: Final = float("nan")
-_INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 _Pick: TypeAlias = Callable[[DecidedGap], "Made | None"]
 _Key: TypeAlias = tuple[str, str, str]  # kind, dimension, member
 
@@ -228,7 +227,7 @@ def _tested(line: _GapLine, lines: Sequence[_GapLine], factors: FloatArray) -> d
     except NotEstimableError as error:
         return {"note": str(error)}
     row = {"estimate": made.delta, "n_narratives": made.n_narratives, "note": made.not_estimable}
-    row |= {name: getattr(made, name) for name in _INTERVAL}
+    row |= {name: getattr(made, name) for name in INTERVAL}
     if not made.se > 0:
         return row
     row["scope"] = "groups" if all(point.gap.scope == "groups" for point in line.used) else "pairs"
@@ -318,7 +317,7 @@ def _named(line: _GapLine) -> dict[str, Any]:
 
 
 def _trend_row(line: _GapLine, lines: Sequence[_GapLine]) -> dict[str, Any]:
-    blank: dict[str, Any] = dict.fromkeys(("estimate", *_INTERVAL, "p_beside", "p_size"), _NAN)
+    blank: dict[str, Any] = dict.fromkeys(("estimate", *INTERVAL, "p_beside", "p_size"), _NAN)
     blank |= {"scope": "", "limits": "", "size": "", "n_narratives": 0, "note": line.why}
     row = _named(line) | blank | dict.fromkeys(("line_first", "line_last"), _NAN)
     row |= {"n_runs": len(line.used), "n_left_out": len(line.points) - len(line.used)}
@@ -351,7 +350,7 @@ def _step_rows(line: _GapLine, lines: Sequence[_GapLine]) -> Iterator[dict[str, 
         of_both = np.isin(x, (before, after))
         factors = ((x == after) / (x == after).sum() - (x == before) / (x == before).sum())[of_both]
         both = replace(line, used=tuple(point for point, is_in in zip(line.used, of_both, strict=True) if is_in))
-        blank: dict[str, Any] = dict.fromkeys(("estimate", *_INTERVAL, "p_beside"), _NAN)
+        blank: dict[str, Any] = dict.fromkeys(("estimate", *INTERVAL, "p_beside"), _NAN)
         blank |= {"scope": "", "limits": "", "n_narratives": 0, "note": ""}
         runs = {
             name: "; ".join(point.run for point in line.used if point.position == place)

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.tables.base import (
-    Table,
-    count,
-    flag,
-    in_row_unit,
-    number,
-    percentage_points,
-    points,
-    share,
-    text,
-    word,
-)
+from audit.tables.base import Table, count, flag, in_row_unit, number, percentage_points, points, share, text, word
 from audit.tables.gap import GAP
 from audit.tables.ratings import RATINGS
 from audit.tables.shared import DF, IN_POINTS, KEYS, OUTCOME, P_OF_NO_GAP, TALLY

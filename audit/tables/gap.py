@@ -363,8 +363,7 @@ COVARIATES: Final = Table(
         "answer": word(
             "grows or shrinks (the gap, where the covariate is larger: p_adjusted is below 1 less the confidence, and "
             "the interval leaves out 0; of disparity higher or lower: groups with more of the covariate are rated so), "
-            "not_shown, too_few_groups (p_least is not below 1 less the confidence); empty "
-            "where there is no p"
+            "not_shown, too_few_groups (p_least is not below 1 less the confidence); empty where there is no p"
         ),
         "slope": number(
             "change of the gap, or disparity, for one unit of the covariate, in points; above 0 where it grows",

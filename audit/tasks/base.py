@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Unanswered:
+    """Replies to some experiencers that do not match the story, in a run whose replies match it on average."""
+
+    dimension: str
+    group: str  # empty of one's own group, or of the other groups: then δ compares replies with canned ones
+    whom: str  # in words
+    row: Mapping[str, Any]  # of ``MANIPULATION``
+
+
+@dataclass(frozen=True)
 class Published:
     """The analysis of a run, as it was written."""
 
@@ -114,11 +124,11 @@ class Task(ABC, Generic[P]):
         """Return texts as ratings whose intensity is a measure. Only tasks whose runs have measures."""
         raise NotImplementedError(self.kind)
 
-    def followed(
+    def check_stories(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, *, confidence: float | None = None
-    ) -> list[dict[str, Any]]:
-        """Return rows of ``MANIPULATION`` on whether texts match what is told; by default none."""
-        return []
+    ) -> tuple[list[dict[str, Any]], tuple[Unanswered, ...]]:
+        """Return rows of ``MANIPULATION`` on whether texts match what is told, and to whom not; by default none."""
+        return [], ()
 
     def take(
         self, found: Transcripts, folder: RunFolder, manifest: Manifest, config: AuditConfig, *, say: Say

@@ -115,8 +115,7 @@ def unfinished(manifest: Manifest, answers: pd.DataFrame) -> Iterator[Remark]:
         yield on_run(
             "unfinished",
             "All prompts have been asked, but the run ended before its checks or scores were done. Give the same "
-            "command "
-            "again to continue.",
+            "command again to continue.",
         )
     n_empty = manifest.strategy.knowledge.n_empty
     if n_empty:

@@ -34,14 +34,14 @@ def test_all_that_is_seen_leaves_nothing_loose():
     known = read_seen(top({"70": 0.5, "80": 0.25, "I": 0.25}), HUNDRED)
     assert known.lowest == known.highest == pytest.approx(55 / 0.75)
     assert mean_of(known.distribution) == pytest.approx(55 / 0.75)
-    assert known.unseen == 0
+    assert known.loose == ()
 
 
 def test_what_is_beyond_the_likeliest_could_be_on_either_end():
     # 70 .5, 80 .25; .25 unseen: all on 0, 55 / 1; all on 100, (55 + 25) / 1
     known = read_seen(top({"70": 0.5, "80": 0.25}), HUNDRED)
     assert (known.lowest, known.highest) == pytest.approx((55, 80))
-    assert known.unseen == pytest.approx(0.25)
+    assert [each.mass for each in known.loose] == pytest.approx([0.25])
 
 
 def test_a_digit_that_was_not_followed_could_end_or_go_on():

@@ -47,8 +47,8 @@ def inventory(tmp_path):
 def test_a_file_is_read_with_its_key(inventory):
     assert (inventory.name, inventory.source, inventory.total) == ("tea test", "made up", False)
     assert (inventory.scale.low, inventory.scale.high, inventory.scale.high_label) == (0, 4, "always")
-    assert inventory.subscales == ("care", "thirst")
     assert [item.item_id for item in inventory.items] == ["1", "2", "b1", "b2"]
+    assert [item.subscale for item in inventory.items] == ["care", "care", "thirst", "thirst"]
     assert [item.reverse for item in inventory.items] == [False, True, False, False]
     assert inventory.items[1].text == "I let it go {cold}."  # one line, braces kept
 

@@ -16,8 +16,6 @@ class Elicitation(Protocol):
     @property
     def room(self) -> int:
         """The most tokens that an answer may take."""
-        ...
 
     def elicit(self, engine: Engine, prompts: Sequence[Prompt], *, done: Done = unwatched) -> list[ElicitedRating]:
         """Return one outcome for each prompt, in order; ``done`` is told how many more have been answered."""
-        ...

@@ -54,7 +54,6 @@ class Bounded:
     distribution: npt.NDArray[np.float64]  # shape (n,): the mass seen on each number of the scale
     lowest: float  # bounds of the mean over numbers, in points; NaN if there is no number at all
     highest: float
-    unseen: float  # the mass of first tokens that were not among the likeliest
     loose: tuple[Loose, ...] = ()  # mass whose number is uncertain
 
     def mean(self, scale: Scale) -> float:
@@ -81,14 +80,11 @@ def read_seen(seen: Seen, scale: Scale) -> Bounded:
     spelling = _Spelling.of(seen, scale)
     known = np.zeros(scale.high - scale.low + 1)
     loose: list[Loose] = []
-    unseen = 1.0
     left: list[tuple[Path, float]] = [((), 1.0)]
     while left:
         path, mass = left.pop()
         table, before = seen[path], "".join(path)
         beyond = mass * max(0.0, 1.0 - math.fsum(table.values()))
-        if not path:
-            unseen = beyond
         if beyond > 0 and (reached := spelling.reached(before)):
             loose.append(Loose(beyond, reached[0], reached[-1], None))
         for token, probability in table.items():
@@ -102,7 +98,7 @@ def read_seen(seen: Seen, scale: Scale) -> Bounded:
         if each.likely is not None:
             known[each.likely - scale.low] += each.mass
     lowest, highest = bounds(certain, loose, scale.low)
-    return Bounded(known, lowest, highest, unseen, tuple(loose))
+    return Bounded(known, lowest, highest, tuple(loose))
 
 
 def unfollowed(known: Bounded, scale: Scale, max_points: float) -> list[Path]:

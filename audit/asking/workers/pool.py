@@ -174,8 +174,7 @@ class WorkerPool(Workers):
             if here.get(name) != value:
                 raise WorkerError(
                     f"the workers do not run the same model: {name} is {value!r} in {other.worker.name} and "
-                    f"{here.get(name)!r} in {state.worker.name}; give every worker the same files, packages and "
-                    "devices"
+                    f"{here.get(name)!r} in {state.worker.name}; give every worker the same files, packages and devices"
                 )
 
     def run(self, courses: Iterable[Course[T]]) -> Iterator[T]:
@@ -289,8 +288,7 @@ class WorkerPool(Workers):
         if len(task.ended) >= MOST_ENDED:
             raise WorkerError(
                 f"{task.job.part} ended {len(task.ended)} workers one after another ({'; '.join(task.ended)}) and "
-                "is not tried again; what was collected is kept: fix the cause, then run the same command to "
-                "continue"
+                "is not tried again; what was collected is kept: fix the cause, then run the same command to continue"
             )
 
     def _nobody(self) -> AuditError:

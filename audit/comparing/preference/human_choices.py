@@ -47,7 +47,6 @@ class PeopleChoices:
     path: Path  # the folder that holds `tables`
     labels: tuple[str, str]
     preference: pd.DataFrame  # columns of PEOPLE_PREFERENCE
-    agreement: pd.DataFrame  # columns of AGREEMENT
     confidence: float  # of the intervals
     remarks: tuple[str, ...]
 
@@ -147,4 +146,4 @@ def import_choices(path: Path, files: Sequence[Path]) -> PeopleChoices:
         folder.write_file("dictionary.csv", dictionary(known.values()))
         folder.write_manifest(manifest.having(status="complete", files=dict(human.files), n_raters=human.n_raters))
     first, second = (run.run for run in manifest.runs)
-    return PeopleChoices(path, (first, second), preference, agreement, confidence, human.remarks)
+    return PeopleChoices(path, (first, second), preference, confidence, human.remarks)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from audit.comparing.preference.statistics import GAP, INTERVAL, corrected_by_kind, share_cube
+from audit.comparing.preference.statistics import GAP, corrected_by_kind, share_cube
 from audit.errors import NotEstimableError
-from audit.statistics.estimates import EPSILON, t_interval
+from audit.statistics.estimates import EPSILON, INTERVAL, t_interval
 from audit.statistics.narrative_fits import narrative_fits
 from audit.statistics.ratings import FloatArray, IntArray
 from audit.tables.formatting import count

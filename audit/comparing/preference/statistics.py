@@ -10,7 +10,7 @@ import pandas as pd
 
 from audit.errors import NotEstimableError
 from audit.statistics.cells import NarrativeCube
-from audit.statistics.estimates import GapEstimate, summarise_contrasts
+from audit.statistics.estimates import INTERVAL, GapEstimate, summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.headline import headline_gap
 from audit.statistics.ratings import FloatArray
@@ -29,7 +29,6 @@ _MANY_INCONSISTENT: Final = 0.25
 """Smallest share of inconsistent pairs that gets a remark; our choice."""
 _LOW_MASS: Final = 0.5
 """Below this probability of A or B the judge would mostly write something else; as for ratings."""
-INTERVAL: Final = ("se", "df", "ci_low", "ci_high", "p")
 
 
 def preference_table(pairs: pd.DataFrame, *, confidence: float) -> pd.DataFrame:

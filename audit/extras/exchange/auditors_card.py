@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from audit.errors import report_command
 from audit.extras.exchange import groups
-from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
+from audit.extras.exchange.base import Collected, Form
 from audit.extras.exchange.facts import (
     NOT_RECORDED,
     NOT_WHAT_IT_SHOWS,
@@ -65,10 +65,6 @@ def to_fill(question: str) -> str:
     return f"- **To be filled in by a person:** {question}"
 
 
-def _make(collected: Collected, told: ExportOptions) -> Files:
-    return {"AUDIT_CARD.md": _card(collected).encode()}
-
-
 def _card(collected: Collected) -> str:
     manifest = collected.manifest
     of_what = "an unfinished run" if manifest.status == "running" else "a run whose files had changed"
@@ -105,16 +101,14 @@ def _scope(collected: Collected) -> Iterator[str]:
     alone = not collected.has_perceivers
     dimensions = [name for name in manifest.dimensions if name not in manifest.placebo]
     yield markdown_table(
-        iter(
-            [
-                ("model", " ".join(filter(None, (manifest.model.name, manifest.model.revision)))),
-                ("groups differ in", ", ".join(dimensions)),
-                ("groups as perceivers", "" if alone else _members(collected, "perceiver_group")),
-                ("groups as experiencers", _members(collected, "experiencer_group")),
-                ("narratives", said_of_narratives(manifest) if manifest.stimuli.source else ""),
-                ("emotions", ", ".join(manifest.stimuli.emotions)),
-            ]
-        )
+        [
+            ("model", " ".join(filter(None, (manifest.model.name, manifest.model.revision)))),
+            ("groups differ in", ", ".join(dimensions)),
+            ("groups as perceivers", "" if alone else _members(collected, "perceiver_group")),
+            ("groups as experiencers", _members(collected, "experiencer_group")),
+            ("narratives", said_of_narratives(manifest) if manifest.stimuli.source else ""),
+            ("emotions", ", ".join(manifest.stimuli.emotions)),
+        ]
     )
     yield from ("", "What it does not show:", "", *(f"- {line}" for line in NOT_WHAT_IT_SHOWS), "")
     yield to_fill("what decision this audit is for, and why these groups, narratives and emotions are the right ones.")
@@ -284,7 +278,7 @@ def _access(collected: Collected) -> Iterator[str]:
         ("quantization", manifest.config.quantization or ("" if collected.asked_by_others else "none named")),
         ("machine", ", ".join(f"{name} {value}" for name, value in manifest.hardware.items())),
     ]
-    yield markdown_table(iter(rows))
+    yield markdown_table(rows)
     yield ""
     yield to_fill("who gave access, on what terms; what was asked for and not given (weights, training data, logs).")
     yield ""
@@ -336,7 +330,7 @@ def _review(collected: Collected) -> Iterator[str]:
         again = f"{plural(noise.n, 'prompt')} asked again ({noise.varied}) {differed}"
     versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     check = [("ratings match the story?", said)] if (said := said_of_check(collected)) else []
-    yield markdown_table(iter([*check, ("repeated", again), ("packages", versions)]))
+    yield markdown_table([*check, ("repeated", again), ("packages", versions)])
     if not collected.asked_by_others:
         yield from ("", "The same command with these versions and this seed asks the same prompts.")
     yield ""
@@ -346,5 +340,8 @@ def _review(collected: Collected) -> Iterator[str]:
 
 
 FORM: Final = Form(
-    "card", "an auditor's card: scope, method, access, integrity, review", ("ratings", "replies", "answers"), _make
+    "card",
+    "an auditor's card: scope, method, access, integrity, review",
+    ("ratings", "replies", "answers"),
+    lambda collected, told: {"AUDIT_CARD.md": _card(collected).encode()},
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from audit.extras.exchange import groups
@@ -101,7 +101,7 @@ def said_of_check(collected: Collected) -> str:
     return groups.plain(story_check(Results(tables, TABLES, collected.manifest.statistics.confidence)))
 
 
-def markdown_table(rows: Iterator[tuple[str, str]]) -> str:
+def markdown_table(rows: Iterable[tuple[str, str]]) -> str:
     """Format names and values as a Markdown table, with values escaped."""
     lines = [f"| {name} | {in_markdown(value) or NOT_RECORDED} |" for name, value in rows]
     return "\n".join(["| | |", "|---|---|", *lines])
@@ -114,8 +114,7 @@ def about(collected: Collected, *, files: str, more: str = "") -> str:
     limits = "\n".join(f"- {line}" for line in NOT_WHAT_IT_SHOWS)
     return (
         f"# Empathy audit: {in_markdown(collected.manifest.model.name)}\n{missing}\n{files}\n\n"
-        f"{row} {SAID_OF_MISSING}\n\n"
-        f"{more}{markdown_table(of_run(collected))}\n\n{_defined(collected)}\n\n{limits}\n"
+        f"{row} {SAID_OF_MISSING}\n\n{more}{markdown_table(of_run(collected))}\n\n{_defined(collected)}\n\n{limits}\n"
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from audit.errors import ConfigError, StoreError
-from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
+from audit.extras.exchange.base import Collected, Form
 from audit.extras.exchange.facts import about, of_run
 from audit.tables.base import Column, Type
 from audit.tables.formatting import printable
@@ -32,10 +32,6 @@ _NO_YES: Final = {0: "no", 1: "yes"}
 _FORMATS: Final = {Type.INT8: "F4.0", Type.INT32: "F10.0", Type.INT64: "F12.0", Type.FLAG: "F4.0", Type.FLOAT: "F16.8"}
 _TEXTS: Final = (Type.WORD, Type.TEXT)
 _NUMBERS: Final = (Type.INT8, Type.INT32, Type.INT64)
-
-
-def _make(collected: Collected, told: ExportOptions) -> Files:
-    return {"ratings.sav": _sav(collected), "ABOUT.md": about(collected, files=_FILES).encode()}
 
 
 def _sav(collected: Collected) -> bytes:
@@ -113,5 +109,9 @@ def _measure(name: str, column: Column) -> Any:
 
 
 FORM: Final = Form(
-    "spss", "ratings as a data file of SPSS (.sav), labelled from their schema", ("ratings",), _make, options=("texts",)
+    "spss",
+    "ratings as a data file of SPSS (.sav), labelled from their schema",
+    ("ratings",),
+    lambda collected, told: {"ratings.sav": _sav(collected), "ABOUT.md": about(collected, files=_FILES).encode()},
+    options=("texts",),
 )

@@ -153,28 +153,25 @@ def headings(gated: Gated) -> dict[str, str]:
 def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
     """Return a row of the table of gaps, keyed as :func:`headings`. Names are not escaped."""
     held = row.held
+    unit = " pp" if held.gap.is_of_refusals else ""
     return {
         "what": brief(gap_name(held.gap)),
-        "gap": _shown(held.value, "+.2f"),
+        "gap": _shown(held.value),
         "inside": _interval(held.low, held.high),
         "corrected": _interval(held.beyond_low, held.beyond_high),
-        "margin": f"{'' if held.baseline is not None else '±'}{held.margin:g}{_unit(held.gap)}",
+        "margin": f"{'' if held.baseline is not None else '±'}{held.margin:g}{unit}",
         "verdict": f"{_WORDS[row.verdict]}{f' ({reasons.index(row.why) + 1})' if row.why in reasons else ''}",
     }
 
 
-def _unit(gap: DecidedGap) -> str:
-    return " pp" if gap.is_of_refusals else ""
-
-
-def _shown(value: float, form: str) -> str:
-    return format(value, form).replace("-", "−") if math.isfinite(value) else "none"
+def _shown(value: float) -> str:
+    return format(value, "+.2f").replace("-", "−") if math.isfinite(value) else "none"
 
 
 def _interval(low: float, high: float) -> str:
     if not math.isfinite(low) and not math.isfinite(high):
         return "none"
-    return f"{_shown(low, '+.2f')} to {_shown(high, '+.2f')}"
+    return f"{_shown(low)} to {_shown(high)}"
 
 
 def _run(manifest: Manifest, path: Path, sha256: str, measure: str) -> dict[str, Any]:

@@ -339,11 +339,8 @@ def _measure(
     from audit.statistics.controls import Repetition
     from audit.statistics.deciding_estimate import gaps_of
     from audit.statistics.disparity import disparity_gaps, refusal_rows_and_gaps
-    from audit.statistics.missing import missing_rows
     from audit.statistics.outcome import INTENSITY, analyse_outcome
     from audit.statistics.ratings import compact_ratings
-    from audit.statistics.remarks import remarks_of
-    from audit.statistics.status_counts import outcome_table
 
     manifest = _on_scale_of(Manifest.read(path), path, measure)
     known = [name for name in manifest.dimensions if name not in manifest.placebo]
@@ -411,18 +408,8 @@ def _measure(
             without_groups.append(place[0])
         if not of_groups[place]:
             without_disparity.append(place[0])
-        remarks = remarks_of(
-            each.cube,
-            each.estimates,
-            outcomes=outcome_table(each.prompts, low=scale[0], high=scale[1], min_number_mass=settings.min_number_mass),
-            missing=list(missing_rows(each.cube, confidence=settings.confidence)),
-            sensitivity=(),
-            low=scale[0],
-            high=scale[1],
-            min_number_mass=settings.min_number_mass,
-        )
         floor = {"noise_floor"} if 2 * noise.get(place, 0.0) >= margin else set()
-        codes[place] = frozenset({remark.code for remark in remarks} - usual | on_run | floor)
+        codes[place] = frozenset({remark.code for remark in each.remarks(scale)} - usual | on_run | floor)
         compared = each.cube.without_baselines()
         asked[place] = compared.perceivers, compared.experiencers
         alone = [name for name in dict.fromkeys(compared.perceiver_groups) if name not in compared.experiencer_groups]

@@ -83,15 +83,12 @@ def _found(runs: Mapping[str, Sequence[_Row]]) -> Iterator[str]:
     if refused := [name for name, run in runs.items() if any(row["refused_words"] for row in run)]:
         yield _counted(refused, runs, "found a group that is refused more than the others")
     ruled_out = [
-        name for name, run in runs.items() if (told := _told(run)) and all(kind in _RULED_OUT for kind in told)
+        name
+        for name, run in runs.items()
+        if (told := {str(row["verdict"]) for row in run} - {""}) and told <= {*_RULED_OUT}
     ]
     if ruled_out:
         yield _counted(ruled_out, runs, "found no average gap larger than its margin")
-
-
-def _told(run: Sequence[_Row]) -> list[str]:
-    """Return the verdicts of a run in which the model was given a group's identity."""
-    return [str(row["verdict"]) for row in run if row["verdict"]]
 
 
 def _is_silent(run: Sequence[_Row]) -> bool:

@@ -21,6 +21,7 @@ from audit.report.glance import Axis
 from audit.report.numbers import PlacedRow, rounded, show, show_gap, show_interval, show_rounded_interval
 from audit.report.page import render_page
 from audit.report.table_layout import named
+from audit.report.verdicts import is_of_measure
 from audit.tables.formatting import (
     MEANING,
     MISSING,
@@ -190,7 +191,7 @@ def render_index(
         tables=[
             _shown(own, folded)
             for folded in (False, True)
-            if (own := [group for group in groups if _is_measure(group) is folded])
+            if (own := [group for group in groups if is_of_measure(group.rows[0]) is folded])
         ],
         several_groups=len(groups) > 1,
         copies=[f"{len(each)} runs are copies, with the same answers: {listed(list(each))}." for each in copies],
@@ -282,11 +283,6 @@ def _shown(groups: Sequence[GroupShown], folded: bool) -> dict[str, object]:
             for own in [_columns(group.rows, columns)]
         ],
     }
-
-
-def _is_measure(group: GroupShown) -> bool:
-    """Tell whether the gaps are of measures of texts, of which a run has many."""
-    return str(group.rows[0]["outcome"]) != "intensity"
 
 
 def _models(rows: Sequence[PlacedRow]) -> str:
@@ -496,6 +492,3 @@ def _linked(folder: str, page: str) -> Markup:
     if not page:
         return named(folder)
     return Markup('<a href="{}">{}</a>').format(page, named(folder))
-
-
-__all__ = ["MARK", "VERDICTS", "ClaimShown", "GroupShown", "MadeOfRuns", "render_index"]

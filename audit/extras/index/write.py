@@ -284,9 +284,6 @@ def _write(path: Path, content: bytes) -> Path:
     return path
 
 
-__all__ = ["Indexed", "write_index"]
-
-
 def _beginning(page: Path) -> bytes:
     with open_file(page) as stream:
         return stream.read(_START)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from audit.asking.plan import prompt_columns
 from audit.errors import StoreError
 from audit.runs import ledger
 from audit.runs.outside import DEFAULT_ENDS
@@ -20,7 +21,7 @@ from audit.runs.parquet import concatenate, in_pandas
 from audit.runs.parts import Parts
 from audit.runs.prompts import FILE as PROMPTS
 from audit.runs.prompts import PromptsAsked
-from audit.runs.store import Kind, RunFolder
+from audit.runs.store import KINDS, RunFolder
 from audit.tables.formatting import either, plural
 from audit.tables.ratings import RATINGS
 
@@ -41,8 +42,7 @@ def rescue(
 
     ``asked`` gives identities, scale and sets of invented groups. What was done, and what to do next, is appended.
     """
-    kinds: tuple[Kind, ...] = ("ratings", "replies", "answers")
-    there = [kind for kind in kinds if _has(folder._collected(kind))]
+    there = [kind for kind in KINDS if _has(folder._collected(kind))]
     if "ratings" not in there:
         what = there[0] if there else "no answers"
         done.append(f"the folder has {what}, from which no command makes a run without a manifest")
@@ -143,15 +143,8 @@ def _is_of(row: Mapping[Any, Any], asked: PromptsAsked) -> bool:
     place = row["prompt_index"]
     if not 0 <= place < len(asked.grid):
         return False
-    cell = asked.grid[int(place)]
-    told = {
-        "dimension": cell.dimension.name,
-        "narrative_id": cell.narrative.narrative_id,
-        "emotion": cell.narrative.emotion,
-        "perceiver": cell.perceiver.term,
-        "experiencer": cell.experiencer.term,
-    }
-    return all(row[name] == value for name, value in told.items())
+    told = prompt_columns(asked.grid[int(place)], "")
+    return all(row[name] == value for name, value in told.items() if name != "variant")
 
 
 def _reason(error: StoreError) -> str:

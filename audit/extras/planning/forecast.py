@@ -249,6 +249,7 @@ def _count(
 ) -> _Counted:
     config = plan.config
     stages = plan.strategy.stages
+    lengths = {stage.name: stage.max_tokens for stage in stages}
     room = _room(plan)
     n = len(plan.grid)
     n_left = sum(map(len, places))
@@ -261,12 +262,12 @@ def _count(
         say(f"counting the tokens of {n_left:,} prompts ...")
     with Progress(n_left, unit="prompts", name="counting") as progress:
         left = _at(task.records(plan), places)
-        for records in _batched(left, _ENCODED):
+        for records in _batched(left):
             for number in range(len(stages) + 1):
                 last = number == len(stages)
                 asked = [_message(record, number, last=last) for record in records]
                 n_characters[number] += sum(map(_letters, (prompt for prompt, _ in asked)))
-                more = np.array([sum(_length(stages, name) for name in names) for _, names in asked])
+                more = np.array([sum(lengths[name] for name in names) for _, names in asked])
                 shown[number] += more.sum()
                 if tokenizer is None:
                     continue
@@ -426,10 +427,6 @@ def _sizes(tokenizer: ChatTokenizer, prompts: Sequence[Prompt]) -> npt.NDArray[n
     return np.array([len(ids) for ids in tokenizer.encode_prompts(prompts)], dtype=np.int64)
 
 
-def _length(stages: Sequence[Any], name: str) -> int:
-    return next(int(stage.max_tokens) for stage in stages if stage.name == name)
-
-
 def _at(records: Iterator[dict[str, Any]], places: Sequence[range]) -> Iterator[dict[str, Any]]:
     """Yield the records at the given places, which must ascend."""
     begin = 0
@@ -438,8 +435,8 @@ def _at(records: Iterator[dict[str, Any]], places: Sequence[range]) -> Iterator[
         begin = own.stop
 
 
-def _batched(records: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    while batch := list(islice(records, size)):
+def _batched(records: Iterator[Any]) -> Iterator[list[Any]]:
+    while batch := list(islice(records, _ENCODED)):
         yield batch
 
 

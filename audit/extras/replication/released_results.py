@@ -197,14 +197,15 @@ def parse_name(path: Path) -> ReleasedFile:
 
 def _head(path: Path, words: tuple[str, ...], form: str) -> tuple[str, str, int]:
     """Return the dimension and variant at the start of the words, and the index of the first word after them."""
-    dimension, start = _beginning(words, 0, {each: name for name, own in _CALLED.items() for each in own})
+    called = {each: name for name, own in _CALLED.items() for each in own}
+    dimension, start = _beginning(words, 0, called)
     if dimension is None:
-        _refuse(path, f"it begins with no dimension; {suggest(words[0] if words else '', _called_all())}", form)
+        _refuse(path, f"it begins with no dimension; {suggest(words[0] if words else '', called)}", form)
     variant, start = _beginning(words, start, {name: name for name in PUBLISHED_VARIANTS})
     if variant is None:
         spelt = ["-".join(words[start:end]) for end in range(start + 1, start + 4)]
         hints = [suggest(each, PUBLISHED_VARIANTS) for each in spelt]
-        hint = next((hint for hint in hints if hint.startswith("did")), _listed(PUBLISHED_VARIANTS))
+        hint = next((hint for hint in hints if hint.startswith("did")), f"there are: {', '.join(PUBLISHED_VARIANTS)}")
         _refuse(path, f"after {dimension} comes no variant; {hint}", form)
     return dimension, variant, start
 
@@ -250,14 +251,6 @@ def _endings(words: tuple[str, ...], end: int, start: int, dimension: str) -> It
         term = _term(words[first:end], dimension)
         if term is not None:
             yield first, term
-
-
-def _called_all() -> list[str]:
-    return [each for own in _CALLED.values() for each in own]
-
-
-def _listed(names: Iterable[str]) -> str:
-    return f"there are: {', '.join(names)}"
 
 
 def _refuse(path: Path, fault: str, form: str = _NAME) -> Any:
@@ -357,8 +350,7 @@ def _in_order(
         raise ConfigError(
             f"{dimension}, {variant}, {model}: {len(missing):,} of {plural(len(wanted), 'file')} {be} missing, the "
             f"first that of perceiver {perceiver!r} and experiencer {experiencer!r}, beside "
-            f"{next(iter(files.values()))}; add them, or remove the files of {dimension} for this model and "
-            "variant"
+            f"{next(iter(files.values()))}; add them, or remove the files of {dimension} for this model and variant"
         )
     return {pair: files[pair] for pair in wanted}
 

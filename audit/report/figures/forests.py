@@ -316,7 +316,7 @@ def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _ForestL
     narrow = width is not None and width < _NARROW
     words = [
         "" if heading else _written(*each, once=once, stacked=narrow)
-        for heading, *each in zip(_headings(rows), rows["estimate"], rows["low"], rows["high"], strict=True)
+        for heading, *each in zip(rows["heading"], rows["estimate"], rows["low"], rows["high"], strict=True)
     ]
     if width is None and is_narrow():
         plot = NARROW - 2 * (PAD + _TICK)
@@ -344,11 +344,6 @@ def _lay_out(rows: pd.DataFrame, width: float | None, *, once: bool) -> _ForestL
     return _ForestLayout(names, words, left, width - left - right, right, size)
 
 
-def _headings(rows: pd.DataFrame) -> pd.Series:
-    """Tell which rows name what follows."""
-    return rows.get("heading", pd.Series(False, index=rows.index)).astype(bool)
-
-
 def _on_one_line(name: str, room: float) -> str:
     """Make a name safe to draw on one line of that many inches, cut if it is longer."""
     whole = drawable(name, width=len(name) + 1, lines=1)
@@ -360,7 +355,8 @@ def _room(names: Sequence[str], size: float) -> float:
 
 
 def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
-    rows = forest.rows.assign(row=np.arange(len(forest.rows), dtype=float))
+    headings = forest.rows.get("heading", pd.Series(False, index=forest.rows.index)).astype(bool)
+    rows = forest.rows.assign(row=np.arange(len(forest.rows), dtype=float), heading=headings)
     without = rows["estimate"].notna() & rows[["low", "high"]].isna().any(axis="columns")
     laid = _lay_out(rows, width, once=without.sum() < 2)
     lines = [*laid.names, *laid.words]
@@ -396,7 +392,6 @@ def _forest(forest: _Forest, *, width: float | None = None) -> Figure:
         dress_rows(axes, len(rows))
         name_rows(axes, [""] * len(rows) if laid.above else laid.names)
         axes.tick_params(axis="y", labelsize=laid.size)
-        headings = _headings(rows)
         for label in np.array(axes.get_yticklabels())[headings]:
             label.set_fontweight("bold")
         look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": laid.size}

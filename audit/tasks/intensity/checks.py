@@ -24,14 +24,7 @@ from audit.errors import ModelError
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.tables.base import Table
-from audit.tables.ratings import (
-    ASKED_AGAIN,
-    ASKED_IN_FORMATS,
-    ELICITATION_SAMPLE,
-    MANIPULATED,
-    ElicitedRating,
-    Status,
-)
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, ElicitedRating, Status
 from audit.tasks.asked_again import VARIED, ask_missing
 from audit.tasks.intensity.ask import again, job_outside_grid
 from audit.tasks.intensity.calibration import ends_of

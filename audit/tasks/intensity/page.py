@@ -23,14 +23,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow
 from audit.report.page import isolated, picture, prose
 from audit.report.results import Results, with_absent
-from audit.report.run_page import (
-    MAX_DOWNLOADS,
-    OTHER_PROMPTS,
-    answer_section,
-    asked_section,
-    page_section,
-    render_run,
-)
+from audit.report.run_page import MAX_DOWNLOADS, OTHER_PROMPTS, answer_section, asked_section, page_section, render_run
 from audit.report.section import Block, Paragraph, captioned, section
 from audit.report.sentences import ALONE, LIMITS, OF_METHOD, describe_gaps
 from audit.report.summary import RenderedPage

@@ -17,13 +17,7 @@ from audit.runs.manifest import Manifest, RecordedCheck
 from audit.runs.store import RunFolder
 from audit.tables.formatting import count, either, interval, magnitude, plural, unsigned
 from audit.tables.people import PEOPLE_INTENSITIES, RATERS, READINGS
-from audit.tables.ratings import (
-    ASKED_AGAIN,
-    ASKED_IN_FORMATS,
-    ELICITATION_SAMPLE,
-    MANIPULATED,
-    NARRATIVE_COVARIATES,
-)
+from audit.tables.ratings import ASKED_AGAIN, ASKED_IN_FORMATS, ELICITATION_SAMPLE, MANIPULATED, NARRATIVE_COVARIATES
 from audit.tables.stages import GIVEN, STAGES
 from audit.tasks.base import Published
 from audit.tasks.intensity.released_answers import released_answers

@@ -13,16 +13,17 @@ import numpy as np
 import pandas as pd
 
 from audit.statistics.ratings import FloatArray
-from audit.tasks.inventory.answers import KeyedInventory, answers_by_part, mean_over_items, settled, subscales_of
+from audit.tasks.inventory.answers import answers_by_part, mean_over_items, settled, subscales_of
 from audit.tasks.inventory.group_differences import GroupContrast, comparisons_of, corrected, interval_over, unmirrored
 from audit.tasks.inventory.tables import AFFECT_CHANGES, AFFECT_DIFFERENCES, AFFECT_NARRATIVES, DEFAULT
+from stimuli.inventories import Inventory
 
 ALL: Final = "all"  # the kind of every narrative if no kinds are given
 
 
 def affect_tables(
     answers: pd.DataFrame,
-    inventory: KeyedInventory,
+    inventory: Inventory,
     *,
     alone: bool,
     confidence: float,

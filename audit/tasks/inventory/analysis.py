@@ -12,10 +12,10 @@ from audit.statistics.remarks import FEW_NARRATIVES, MISSING_SHARE, Remark
 from audit.tables.formatting import either, plural, rate
 from audit.tables.ratings import Status
 from audit.tasks.inventory.affect import affect_tables
-from audit.tasks.inventory.answers import KeyedInventory
 from audit.tasks.inventory.group_differences import MIN_ITEMS, ONE_ORDER, too_few_items
 from audit.tasks.inventory.scores import inventory_tables
 from audit.tasks.inventory.tables import AFFECT_GROUPS, DEFAULT, INVENTORY_GROUPS, INVENTORY_OUTCOMES
+from stimuli.inventories import Inventory
 
 _PARTS: Final = ["dimension", "variant"]
 _NAN: Final = float("nan")
@@ -23,7 +23,7 @@ _NAN: Final = float("nan")
 
 def scored_tables(
     answers: pd.DataFrame,
-    inventory: KeyedInventory,
+    inventory: Inventory,
     *,
     confidence: float,
     kinds: Mapping[str, str] | None,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,51 +13,12 @@ import pandas as pd
 from audit.statistics.estimates import EPSILON
 from audit.statistics.ratings import BoolArray, FloatArray, IntArray, divide
 from audit.tables.formatting import either, plural
+from stimuli.inventories import Inventory
 
 TOTAL: Final = "total"
 MAY_LACK: Final = 1  # number of items of a subscale that may be unanswered; at least two need an answer in any case
 
 _NAN: Final = float("nan")
-
-
-class _Item(Protocol):
-    @property
-    def item_id(self) -> str: ...
-    @property
-    def subscale(self) -> str: ...
-    @property
-    def reverse(self) -> bool: ...
-
-
-class _Scale(Protocol):
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-
-
-class KeyedInventory(Protocol):
-    """The part of an inventory that scoring uses; ``stimuli.inventories.Inventory`` has it."""
-
-    @property
-    def name(self) -> str:
-        """Its name in reports."""
-        ...
-
-    @property
-    def scale(self) -> _Scale:
-        """The scale of every answer."""
-        ...
-
-    @property
-    def total(self) -> bool:
-        """Whether there is a score over all items."""
-        ...
-
-    @property
-    def items(self) -> Sequence[_Item]:
-        """The items in the inventory's order, with the key."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +37,7 @@ class KeyedAnswers:
 
 
 def answers_by_part(
-    answers: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: bool
+    answers: pd.DataFrame, inventory: Inventory, *, by_narrative: bool
 ) -> Iterator[tuple[dict[str, str], KeyedAnswers]]:
     """Yield the labels and answers of each dimension and variant, in order of appearance.
 
@@ -87,7 +48,7 @@ def answers_by_part(
         yield label, _lay_out(part, inventory, by_narrative=by_narrative, place=", ".join(label.values()))
 
 
-def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: bool, place: str) -> KeyedAnswers:
+def _lay_out(part: pd.DataFrame, inventory: Inventory, *, by_narrative: bool, place: str) -> KeyedAnswers:
     place_of = {item.item_id: i for i, item in enumerate(inventory.items)}
     item_ids = part["item_id"].astype(str)
     strange = sorted(set(item_ids) - set(place_of))
@@ -121,7 +82,7 @@ def _lay_out(part: pd.DataFrame, inventory: KeyedInventory, *, by_narrative: boo
     )
 
 
-def subscales_of(inventory: KeyedInventory) -> Iterator[tuple[str, IntArray]]:
+def subscales_of(inventory: Inventory) -> Iterator[tuple[str, IntArray]]:
     """Yield each subscale with the places of its items; the total last, if there is one."""
     names = [item.subscale for item in inventory.items]
     for name in dict.fromkeys(names):

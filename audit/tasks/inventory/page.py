@@ -15,13 +15,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow
 from audit.report.page import isolated, prose
 from audit.report.results import Results
-from audit.report.run_page import (
-    OTHER_PROMPTS,
-    answer_section,
-    asked_section,
-    page_section,
-    render_run,
-)
+from audit.report.run_page import OTHER_PROMPTS, answer_section, asked_section, page_section, render_run
 from audit.report.section import Captioned, Card, Paragraph, Section, captioned, present, section
 from audit.report.summary import RenderedPage
 from audit.report.table_layout import (

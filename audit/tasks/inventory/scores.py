@@ -14,7 +14,6 @@ import pandas as pd
 
 from audit.statistics.ratings import FloatArray
 from audit.tasks.inventory.answers import (
-    KeyedInventory,
     answers_by_part,
     enough,
     mean_over_items,
@@ -33,12 +32,13 @@ from audit.tasks.inventory.group_differences import (
     unmirrored,
 )
 from audit.tasks.inventory.tables import INVENTORY_DIFFERENCES, INVENTORY_SCORES
+from stimuli.inventories import Inventory
 
 _NAN: Final = float("nan")
 
 
 def inventory_tables(
-    answers: pd.DataFrame, inventory: KeyedInventory, *, alone: bool, confidence: float
+    answers: pd.DataFrame, inventory: Inventory, *, alone: bool, confidence: float
 ) -> dict[str, pd.DataFrame]:
     """Score an inventory by perceiver, and compare the perceivers' groups.
 

@@ -72,19 +72,16 @@ class Scorer(Protocol):
     @property
     def measures(self) -> tuple[Measure, ...]:
         """Its measures, in the order of the columns of :meth:`score`."""
-        ...
 
     @property
     def facts(self) -> dict[str, Any]:
         """Everything that tells two scorers apart, as plain values: model, revision, files, templates, patterns."""
-        ...
 
     def score(self, replies: Sequence[Reply]) -> npt.NDArray[np.float64]:
         """Return shape (n_replies, n_measures); NaN if a reply has no such number, never 0.
 
         A reply's numbers do not depend on the other replies of the call or on their order, up to rounding.
         """
-        ...
 
 
 @runtime_checkable
@@ -94,13 +91,11 @@ class Marking(Protocol):
     @property
     def marks(self) -> bool:
         """Whether it finds any; one that may need not."""
-        ...
 
     def score_and_mark(
         self, replies: Sequence[Reply]
     ) -> tuple[npt.NDArray[np.float64], list[tuple[int, str, int, int]]]:
         """Return :meth:`Scorer.score`, and of each rationale: the reply's place, the measure, and the characters."""
-        ...
 
 
 @runtime_checkable
@@ -115,7 +110,6 @@ class Counting(Protocol):
         questions, ``blank`` replies, and ``mass``, the sum of the probability on the scale's numbers over ``with_mass``
         answers.
         """
-        ...
 
 
 @dataclass(frozen=True)

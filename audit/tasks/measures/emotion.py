@@ -215,7 +215,8 @@ class _Finder:
     """Finds forms in plain sentences, and what they stand for."""
 
     def __init__(self, meanings: Mapping[str, tuple[str, ...]], phrases: EmotionForms) -> None:
-        either = "|".join(_spaced(form) for form in sorted(meanings, key=lambda form: (-len(form), form)))
+        longest_first = sorted(meanings, key=lambda form: (-len(form), form))
+        either = "|".join(r"[\s_-]+".join(map(re.escape, form.split())) for form in longest_first)
         self._meanings, self._phrases = meanings, phrases
         self._form = re.compile(rf"(?<![\w'])(?:{either})(?!\w)")
         self._negated = re.compile(_NEGATED % either)
@@ -279,10 +280,6 @@ def _last_words(text: str, end: int) -> str:
 
 def _plain(word: str) -> str:
     return " ".join(re.split(r"[\s_-]+", word.lower())).strip()
-
-
-def _spaced(form: str) -> str:
-    return r"[\s_-]+".join(re.escape(part) for part in form.split())
 
 
 def wanted(config: MeasuresConfig, terms: Sequence[str], narratives: Sequence[Narrative]) -> Wanted:

@@ -21,13 +21,7 @@ from audit.report.manifest import view_manifest
 from audit.report.numbers import PlacedRow, rounded, show, show_sum
 from audit.report.page import isolated, prose
 from audit.report.results import Results, with_absent
-from audit.report.run_page import (
-    OTHER_PROMPTS,
-    answer_section,
-    asked_section,
-    page_section,
-    render_run,
-)
+from audit.report.run_page import OTHER_PROMPTS, answer_section, asked_section, page_section, render_run
 from audit.report.section import Block, Captioned, Paragraph, Section, bullets, captioned, paragraph, present, section
 from audit.report.sentences import LIMITS_OF_REPLIES, contradicting
 from audit.report.summary import RenderedPage
@@ -290,8 +284,7 @@ def _of_replies(each: Replied) -> Iterator[Block | None]:
     yield own.table(
         "reply_outcomes",
         "what happened to the replies. Cut: reached the token limit, and scored up to there. Refused, empty, in "
-        "another "
-        "script or failed: not in any measure but their own",
+        "another script or failed: not in any measure but their own",
         ShownColumn("pairs", lambda row: str(row["pairs"]).replace("_", "-")),
         "n_prompts", *(f"n_{status.value}" for status in ReplyStatus), "mean_tokens",
     )  # fmt: skip

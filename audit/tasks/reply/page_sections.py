@@ -31,8 +31,7 @@ _OF_CAUSES: Final = Markup(
     "<em>Marked</em>: answers about utterances in which people marked words as the cause. For the others, the right "
     "answer is that nothing said is the cause. Answers without a word are not counted. Intervals come from resampled "
     "conversations. Speakers' identities are those of the corpus: their utterances also differ in what there is to "
-    "find. "
-    "The marked words are one choice of where a cause begins and ends."
+    "find. The marked words are one choice of where a cause begins and ends."
 )
 _OF_ENTAILMENT: Final = Markup(
     "The model was asked of one utterance at a time whether it brought on the emotion. <em>F1, causes</em>: of the "
@@ -43,14 +42,12 @@ _OF_ENTAILMENT: Final = Markup(
 )
 _OF_PEOPLE: Final = Markup(
     "δ of people's scores is listed with the measures of each dimension above, as <em>people: …</em>. It covers only "
-    "the "
-    "sample of replies that people rated."
+    "the sample of replies that people rated."
 )
 _OF_ORDER: Final = Markup(
     "Whole narratives are resampled, because replies to the same narrative are not independent. If a measure ranks "
     "replies as people do, that says nothing about its δ. α is for ordinal scores. It is low if raters disagree, and "
-    "also "
-    "if all replies are alike."
+    "also if all replies are alike."
 )
 _OF_JUDGE: Final = Markup(
     "Some replies were judged again with unchanged text, as replies to every experiencer. Differences in these scores "
@@ -58,8 +55,7 @@ _OF_JUDGE: Final = Markup(
 )
 _OF_JUDGED: Final = Markup(
     "δ of a judged measure includes the judge's own gap: compare the two. Effects of single experiencers cancel in δ, "
-    "but "
-    "not in the means of pairs."
+    "but not in the means of pairs."
 )
 
 
@@ -129,8 +125,7 @@ def topic_sections(results: Results, titles: Mapping[str, str]) -> Iterator[Sect
         results.table(
             "judge_gap",
             "The same texts as replies to in-group minus out-group experiencers of their writer, who is not named to "
-            "the "
-            "judge",
+            "the judge",
             "dimension", judged, ("delta", "own gap, points"), "ci_low", "p", "n_narratives", "note",
             rows=[row for row in results.rows("judge_gap", scope="narratives") if row["headline"]],
         ),

@@ -28,6 +28,7 @@ from audit.tables.formatting import brief, interval, plural, unsigned
 from audit.tables.ratings import DOES_NOT_FOLLOW, Status
 from audit.tables.replies import SCORED, TRANSCRIPTS
 from audit.tables.stages import STAGES
+from audit.tasks.base import Unanswered
 from audit.tasks.measures.regard import MASK, IdentityMask
 from audit.tasks.measures.script import script_of
 from audit.tasks.publishing import on_run
@@ -60,30 +61,33 @@ class Story:
     replies: Sequence[str]
 
 
-def story_rows(
+def check_stories(
     folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, *, confidence: float | None = None
-) -> list[dict[str, Any]]:
-    """Return the check of a run's replies as rows of ``MANIPULATION``; none if what was told is lost.
+) -> tuple[list[dict[str, Any]], tuple[Unanswered, ...]]:
+    """Return rows of ``MANIPULATION`` on a run's replies, and to whom they fail though they pass on average.
 
-    None for ``confidence`` takes that of the run's analysis.
+    Both are empty if what was told is lost. None for ``confidence`` takes that of the run's analysis.
     """
-    told = _told(folder, manifest, replies)
-    of_groups = without_dimensions(replies, manifest.placebo)
-    return _rows(_stories(folder, manifest, of_groups, told), of_groups, manifest, confidence) if told else []
+    if not (told := _told(folder, manifest, replies)):
+        return [], ()
+    texts = _texts(folder, manifest, without_dimensions(replies, manifest.placebo))
+    rows = _rows(texts, told, manifest, manifest.statistics.confidence if confidence is None else confidence)
+    passed = rows and "manipulation" not in codes_of(rows)
+    return rows, tuple(_unanswered(texts, told, manifest)) if passed else ()
 
 
 def _rows(
-    stories: Sequence[Story], replies: pd.DataFrame, manifest: Manifest, confidence: float | None
+    texts: pd.DataFrame, told: Mapping[str, Sequence[str]], manifest: Manifest, confidence: float
 ) -> list[dict[str, Any]]:
     settings = manifest.statistics
-    terms = dict.fromkeys(map(str, [*replies["perceiver"].unique(), *replies["experiencer"].unique()]))
-    shares = story_shares(stories, terms=list(terms))
+    terms = dict.fromkeys(map(str, [*texts["perceiver"].unique(), *texts["experiencer"].unique()]))
+    shares = story_shares(_stories(texts, told), terms=list(terms))
     known = shares["status"] == Status.RATED.value
     rows = manipulation_rows(
         shares,
         length=_POINTS,
         least_response=settings.least_response,
-        confidence=settings.confidence if confidence is None else confidence,
+        confidence=confidence,
         power=settings.power,
     )
     return [
@@ -93,32 +97,14 @@ def _rows(
     ]
 
 
-@dataclass(frozen=True)
-class Unanswered:
-    """Replies to some experiencers that do not match the story, in a run whose replies match it on average."""
-
-    dimension: str
-    group: str  # empty of one's own group, or of the other groups: then δ compares replies with canned ones
-    whom: str  # in words
-    row: Mapping[str, Any]  # of ``MANIPULATION``
-
-
-def unanswered_groups(
-    folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[Unanswered]:
-    """Yield the groups whose replies do not match the story, where replies do on average.
-
-    Intervals are corrected (Bonferroni) for their number.
-    """
-    if not rows or "manipulation" in codes_of(rows) or not (told := _told(folder, manifest, replies)):
-        return
-    of_groups = without_dimensions(replies, manifest.placebo)
-    known = of_groups.loc[~of_groups["experiencer_group"].isin(BASELINES)]
+def _unanswered(texts: pd.DataFrame, told: Mapping[str, Sequence[str]], manifest: Manifest) -> Iterator[Unanswered]:
+    """Yield the groups whose replies do not match the story; intervals are corrected (Bonferroni) for their number."""
+    known = texts.loc[~texts["experiencer_group"].isin(BASELINES)]
     parts = [*known.groupby(["dimension", "experiencer_group"], observed=True, sort=False)]
     parts += [*known.dropna(subset="in_group").groupby(["dimension", "in_group"], observed=True, sort=False)]
     confidence = 1 - (1 - manifest.statistics.confidence) / max(len(parts), 1)
     for (dimension, name), own in parts:
-        for row in _rows(_stories(folder, manifest, own, told), own, manifest, confidence):
+        for row in _rows(own, told, manifest, confidence):
             if row["answer"] == DOES_NOT_FOLLOW:
                 whom = {True: "one's own group", False: "other groups"}.get(name, "")
                 yield Unanswered(str(dimension), "" if whom else str(name), whom or brief(str(name)), row)
@@ -288,10 +274,8 @@ def _told(folder: RunFolder, manifest: Manifest, replies: pd.DataFrame) -> dict[
     return told
 
 
-def _stories(
-    folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, told: Mapping[str, Sequence[str]]
-) -> list[Story]:
-    """Return the stories of a run, or its conversations; of a talk the replies of all its turns are one reply."""
+def _texts(folder: RunFolder, manifest: Manifest, replies: pd.DataFrame) -> pd.DataFrame:
+    """Return replies with their ``text`` alone, of a talk that of all turns, and the ``unit`` that they count with."""
     observed = Observed.of(folder, manifest, replies)
     unit_of = told_apart_by(manifest.stimuli.source) if observed is None else observed.conversation_of
     texts = replies["text"].astype(str).map(answer_of)
@@ -301,14 +285,17 @@ def _stories(
         texts = replies["prompt_index"].map(earlier).fillna("") + "\n" + texts
     names = replies["narrative_id"].astype(str)
     written = texts.where(replies["status"].astype(str).isin(SCORED), "")
-    frame = pd.DataFrame({"narrative": names, "unit": names if unit_of is None else names.map(unit_of),
-                          "emotion": replies["emotion"].astype(str), "reply": written})  # fmt: skip
+    return replies.assign(narrative_id=names, unit=names if unit_of is None else names.map(unit_of), text=written)
+
+
+def _stories(texts: pd.DataFrame, told: Mapping[str, Sequence[str]]) -> list[Story]:
+    """Return the stories of a run, or its conversations."""
     return [
         Story(
             str(unit),
-            own["emotion"].iloc[0],
-            [text for name in own["narrative"].unique() for text in told.get(name, ())],
-            [reply for reply in own["reply"] if reply],
+            str(own["emotion"].iloc[0]),
+            [text for name in own["narrative_id"].unique() for text in told.get(name, ())],
+            [reply for reply in own["text"] if reply],
         )
-        for unit, own in frame.groupby("unit", sort=False)
+        for unit, own in texts.groupby("unit", sort=False)
     ]

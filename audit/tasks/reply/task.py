@@ -16,6 +16,7 @@ from audit.configuration.task import ReplyTask
 from audit.people.questions import Form
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
+from audit.tasks.base import Unanswered
 from audit.tasks.measures.base import Wanted
 from audit.tasks.reply.observed import keep_transcripts, scoring_of
 from audit.tasks.reply.scoring import score_replies, scorers_of_replies
@@ -87,13 +88,13 @@ class ReplyWriting(WrittenTexts):
         """Return the words for a page of replies, that were asked for or read from a file."""
         return _READ if manifest.outside.replies else self.words
 
-    def followed(
+    def check_stories(
         self, folder: RunFolder, manifest: Manifest, replies: pd.DataFrame, *, confidence: float | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> tuple[list[dict[str, Any]], tuple[Unanswered, ...]]:
         """Check whether replies match the story."""
-        from audit.tasks.reply.story_check import story_rows
+        from audit.tasks.reply.story_check import check_stories
 
-        return story_rows(folder, manifest, replies, confidence=confidence)
+        return check_stories(folder, manifest, replies, confidence=confidence)
 
     def take(
         self, found: Transcripts, folder: RunFolder, manifest: Manifest, config: AuditConfig, *, say: Say

@@ -18,7 +18,7 @@ from audit.tasks.publishing import on_run
 if TYPE_CHECKING:
     from audit.statistics.remarks import Remark
     from audit.statistics.verdict import Limits
-    from audit.tasks.reply.story_check import Unanswered
+    from audit.tasks.base import Unanswered
 
 
 def unscored_remarks(manifest: Manifest, folder: RunFolder) -> Iterator[Remark]:

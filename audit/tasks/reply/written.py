@@ -188,17 +188,15 @@ class WrittenTexts(Task[Plan]):
         """See :meth:`audit.tasks.base.Task.rated_by`."""
         from audit.statistics.outcome import Outcome
         from audit.tasks.reply.gaps import ratings_of
-        from audit.tasks.reply.story_check import unanswered_groups
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
         scores = read_scores(folder)
-        followed = self.followed(folder, manifest, replies)
+        followed, unanswered = self.check_stories(folder, manifest, replies)
         own, repeated = (
             scores.loc[scores["measure"] == name].set_index("prompt_index")["value"].astype("float64")
             for name in (measure, OF_AGAIN + measure)
         )
         again = folder.table(ASKED_AGAIN).frame()
-        unanswered = unanswered_groups(folder, manifest, replies, followed)
         return Rated(
             ratings=ratings_of(replies, Outcome(measure, unit="points", values=own)),
             followed=followed,
@@ -229,12 +227,7 @@ class WrittenTexts(Task[Plan]):
         from audit.tasks.reply.judge.own_gap import experiencer_effects
         from audit.tasks.reply.measure_values import levels_of, measures_of, of_raters, reply_remarks
         from audit.tasks.reply.page import render_replies
-        from audit.tasks.reply.story_check import (
-            story_codes,
-            story_remarks,
-            unanswered_groups,
-            unanswered_remarks,
-        )
+        from audit.tasks.reply.story_check import story_codes, story_remarks, unanswered_remarks
         from audit.tasks.reply.turns import turn_table
 
         replies = folder.read("replies", n_prompts=manifest.n_prompts, unfinished=manifest.status == "running")
@@ -256,8 +249,7 @@ class WrittenTexts(Task[Plan]):
         if of_people:
             measures = pd.concat([pd.DataFrame(of_people, columns=list(measures)), measures], ignore_index=True)
         unscored = (*unfinished(manifest, replies), *unscored_remarks(manifest, folder))
-        followed = self.followed(folder, manifest, replies)
-        unanswered = tuple(unanswered_groups(folder, manifest, replies, followed))
+        followed, unanswered = self.check_stories(folder, manifest, replies)
         tables = {"measures": measures, "manipulation": pd.DataFrame(followed, columns=list(MANIPULATION))}
         tables |= measure_tables(
             replies,
@@ -336,14 +328,12 @@ def _on_judge(manifest: Manifest, measures: pd.DataFrame, *, min_number_mass: fl
         yield on_run(
             "judge_mass",
             f"The judge answers with a number of the scale with a probability of only {least['mean_mass']:.2f} on "
-            f"average "
-            f"({least['title']}). Its scores say nothing about its other answers.",
+            f"average ({least['title']}). Its scores say nothing about its other answers.",
         )
     for dimension, n in taken.own_gap.left_out.items():
         if n:
             yield on_run(
                 "own_gap_left_out",
                 f"{dimension}: {plural(n, 'narrative')} could not be used for the judge's own gap. They name the "
-                f"person "
-                "whom each reply is to, so a reply cannot be shown as a reply to someone else.",
+                f"person whom each reply is to, so a reply cannot be shown as a reply to someone else.",
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from audit.errors import ConfigError
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
 from audit.extras.exchange.facts import about
+from audit.tables.formatting import printable
 
 if TYPE_CHECKING:
     from audit.extras.exchange.paper.base import Study
@@ -56,7 +57,7 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
     title = f"Empathy audit: {collected.manifest.model.name}"[:200]
     word: dict[str, bytes] = {}
     if importlib.util.find_spec("docx") is not None:
-        word["paper.docx"] = word_file(sections, tables, works, title=_one_line(title), made=_made(collected))
+        word["paper.docx"] = word_file(sections, tables, works, title=printable(title), made=_made(collected))
     else:
         left_out += f"\n\nThe file for Word is not there: {NO_WORD}."
     return {
@@ -149,12 +150,6 @@ def _made(collected: Collected) -> datetime:
         except ValueError:
             continue
     return _UNKNOWN
-
-
-def _one_line(text: str) -> str:
-    from audit.tables.formatting import printable
-
-    return printable(text)
 
 
 FORM: Final = Form(

@@ -55,7 +55,7 @@ def _of_ratings(study: Study) -> ManuscriptTable:
     rows: list[Laid] = []
     for gap, controls in listed:
         name = line(_title(gap), *((", ", PlainText(str(gap["variant"]))) if several else ()))
-        rows.append(_laid(name, gap, marks, decimals, corrected=corrected))
+        rows.append(_laid(name, gap, marks, decimals, corrected))
         for control in _controls_of(study, gap, controls):
             rows.append(_laid((_CONTROLS[control],), controls[control], marks, decimals, corrected, depth=1))
         if (beyond := wider.get((gap["dimension"], gap["variant"]))) is not None:
@@ -129,7 +129,7 @@ def _of_measures(study: Study) -> ManuscriptTable:
     )
 
 
-def _laid(name: Line, gap: Row, marks: Marks, decimals: int, corrected: bool = False, *, depth: int = 0) -> Laid:
+def _laid(name: Line, gap: Row, marks: Marks, decimals: int, corrected: bool, *, depth: int = 0) -> Laid:
     """Lay out the row of a gap. If it lacks an estimate or an interval, a letter refers to the reason."""
     note = str(gap.get("note") or "")
     known = has_interval(gap)

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from audit.configuration.analysis_settings import AnalysisSettings
-from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.estimates import INTERVAL, summarise_contrasts
 from audit.statistics.families import adjust_p
 from audit.statistics.outcome import Outcome, analyse_outcome
-from audit.statistics.ratings import BoolArray, FloatArray, compact_ratings
+from audit.statistics.ratings import compact_ratings
 from audit.tables.replies import JUDGE_EFFECTS, JUDGE_GAP
+from audit.tasks.reply.judge.own_gap import ExperiencerEffects
 
-_ESTIMATE = ("se", "df", "ci_low", "ci_high", "p")
 _SCORE = Outcome("score", unit="points", rated=True)
 
 
-class Effects(Protocol):
-    """The result of :func:`audit.tasks.reply.judge.own_gap.experiencer_effects` for one dimension and measure."""
-
-    @property
-    def dimension(self) -> str: ...  # noqa: D102
-    @property
-    def variant(self) -> str: ...  # noqa: D102
-    @property
-    def experiencers(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def groups(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def baseline(self) -> BoolArray: ...  # noqa: D102
-    @property
-    def by_narrative(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def n_replies(self) -> int: ...  # noqa: D102
-
-
 def judged_tables(
-    judged: pd.DataFrame, effects: Iterable[Effects], *, variant: str, seed: int, settings: AnalysisSettings
+    judged: pd.DataFrame, effects: Iterable[ExperiencerEffects], *, variant: str, seed: int, settings: AnalysisSettings
 ) -> dict[str, pd.DataFrame]:
     """Estimate the judge's own gap, and its effect of each experiencer, by dimension and measure.
 
@@ -69,14 +50,14 @@ def judged_tables(
     }
 
 
-def _effect(effects: Effects, place: int, *, confidence: float) -> dict[str, Any]:
+def _effect(effects: ExperiencerEffects, place: int, *, confidence: float) -> dict[str, Any]:
     row: dict[str, Any] = {
         "dimension": effects.dimension,
         "outcome": effects.variant,
         "experiencer": effects.experiencers[place],
         "group": effects.groups[place],
         "effect": np.nan,
-        **dict.fromkeys(_ESTIMATE, np.nan),
+        **dict.fromkeys(INTERVAL, np.nan),
         "n_narratives": len(effects.by_narrative),
         "n_replies": effects.n_replies,
         "note": "",
@@ -85,5 +66,5 @@ def _effect(effects: Effects, place: int, *, confidence: float) -> dict[str, Any
         return row | {"note": "no reply has a score as one to every experiencer"}
     own = np.ascontiguousarray(effects.by_narrative[:, place])
     made = summarise_contrasts(own, rounding=1e-9, confidence=confidence, n_answers=effects.n_replies)
-    estimate = {name: getattr(made, name) for name in _ESTIMATE}
+    estimate = {name: getattr(made, name) for name in INTERVAL}
     return row | {"effect": made.delta, "note": made.not_estimable} | estimate

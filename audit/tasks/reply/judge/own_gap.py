@@ -128,20 +128,6 @@ class ExperiencerEffects:
     # minus the mean over the experiencers that are no baselines.
     by_narrative: npt.NDArray[np.float64]
     n_replies: int  # used: those with a score for every experiencer
-    n_replies_asked: int
-
-    @property
-    def effects(self) -> npt.NDArray[np.float64]:
-        """Shape (E,), in points: mean over narratives; NaN if no reply has all scores."""
-        if not len(self.by_narrative):
-            return np.full(len(self.experiencers), np.nan)
-        return np.asarray(self.by_narrative.mean(axis=0))
-
-    @property
-    def range(self) -> float:
-        """Largest minus smallest effect without baselines, in points; noise alone makes it positive."""
-        compared = self.effects[~self.baseline]
-        return float(np.ptp(compared)) if compared.size else float("nan")
 
 
 def experiencer_effects(ratings: pd.DataFrame) -> list[ExperiencerEffects]:
@@ -163,7 +149,6 @@ def experiencer_effects(ratings: pd.DataFrame) -> list[ExperiencerEffects]:
                 baseline=baseline,
                 by_narrative=deviations.groupby(level="narrative_id", observed=True).mean().to_numpy(dtype=np.float64),
                 n_replies=len(complete),
-                n_replies_asked=len(scores),
             )
         )
     return found
