@@ -84,9 +84,7 @@ def _alpha(
         "note": "",
     }
     try:
-        found = krippendorff_alpha(
-            ratings, level="ordinal", rng=rng, clusters=narratives.tolist(), confidence=confidence
-        )
+        found = krippendorff_alpha(ratings, rng=rng, clusters=narratives.tolist(), confidence=confidence)
     except NotEstimableError as error:
         return row | {"alpha": np.nan, "ci_low": np.nan, "ci_high": np.nan, "note": str(error)}
     numbers = {name: getattr(found, name) for name in ("alpha", "ci_low", "ci_high")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,6 @@ from scipy import sparse
 
 from audit.errors import NotEstimableError
 from audit.statistics.ratings import FloatArray, divide
-
-Level: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 
 MIN_UNITS: Final = 20
 """With fewer resampled units or clusters, intervals of α hold the truth too seldom: see :func:`krippendorff_alpha`."""
@@ -27,35 +25,24 @@ _SAME: Final = 1e-12  # coefficients that differ by less are equal up to floatin
 class Agreement:
     """Agreement of raters; unrounded, NaN where the ratings do not determine a value."""
 
-    level: Level
     # Krippendorff's α: 1 where all raters of a unit agree, 0 where they agree no more than ratings drawn at random from
     # all, negative where less.
     alpha: float
     ci_low: float  # percentile interval over resampled units, or over the clusters that they come in
     ci_high: float
-    observed: float  # disagreement within units, in the unit of the level's squared difference
-    expected: float  # disagreement of ratings paired at random
-    n: int  # pairable ratings: those of units with two ratings or more; only they count
-    n_left_out: int  # ratings that are the only one of their unit
-    n_units: int  # with two ratings or more
-    n_clusters: int  # resampled clusters of these units, or the units themselves
-    n_raters: int  # with a rating of one of these units
-    n_draws: int  # resamples that the interval uses: those in which not all ratings are the same
     no_interval: str = ""  # why there is no interval
 
 
 def krippendorff_alpha(
-    # shape (raters, units), NaN where a unit was not rated; nominal ratings are numbers that stand for the categories
-    ratings: npt.ArrayLike,
+    ratings: npt.ArrayLike,  # shape (raters, units), NaN where a unit was not rated; only their order counts
     *,
-    level: Level,  # same or not, order alone, differences, or differences in proportion to the size (not negative)
     rng: np.random.Generator,
     # of each unit, resampled as a whole, such as the narrative of a reply; None: units are independent
     clusters: Sequence[str] | None = None,
     n_draws: int = 2_000,  # resamples; 0 for no interval
     confidence: float = 0.95,
 ) -> Agreement:
-    """Estimate how far raters agree, whatever their number and whatever is missing.
+    """Estimate how far raters agree in the order of their ratings, whatever their number and whatever is missing.
 
     NotEstimableError if no unit has two ratings, or all ratings of those that have are the same: chance would agree,
     too.
@@ -67,15 +54,14 @@ def krippendorff_alpha(
 
     D_o = Σ_ck o_ck δ²_ck / n, D_e = Σ_ck n_c n_k δ²_ck / (n (n − 1)).
 
-    δ²_ck is [c ≠ k], (Σ_{g=c..k} n_g − (n_c + n_k) / 2)², (c − k)² or ((c − k) / (c + k))². The ordinal one is the
-    squared difference of mid-ranks, and ranks are taken anew in every resample. Time of ``ratio`` grows with the square
-    of the number of distinct ratings.
+    δ²_ck = (Σ_{g=c..k} n_g − (n_c + n_k) / 2)², that of ordinal ratings, is the squared difference of mid-ranks, and
+    ranks are taken anew in every resample.
 
     The interval is of the percentiles of α over units drawn with replacement, each cluster as a whole where there are
     any, so it speaks about other units (clusters) of the same kind rated by the same raters. It is a little too narrow:
-    of 400 samples each of normal ratings by three raters, 95% intervals held the true α, 0.5, in 90% with 20 units, 92%
-    with 30 and 93% with 100. With as many clusters of four units, most of whose variance is their cluster's, they held
-    it in 88%, 90% and 92%, and in 83 to 85% where units were resampled one by one (``tests``, marked slow). It is not
+    of 400 samples each of normal ratings by three raters, 95% intervals held the true α, 0.48, in 92% with 20 units,
+    94% with 30 and 95% with 100. With as many clusters of four units, most of whose variance is their cluster's, they
+    held it in 91 to 92%, and in 84 to 87% where units were resampled one by one (``tests``, marked slow). It is not
     Krippendorff's own bootstrap, which draws pairs of ratings from the coincidences and holds D_e fixed.
 
     References
@@ -84,16 +70,16 @@ def krippendorff_alpha(
 
     Examples
     --------
-    Two raters agree on three of four units. Of the 8 ratings, 5 are 1 and 3 are 2. So D_o = 2/8, D_e = 2·5·3/(8·7) and
-    α = 1 − 0.25 / 0.5357:
+    Two raters agree on three of four units. Of the 8 ratings, 5 are 1 and 3 are 2, whose mid-ranks differ by 4. So
+    D_o = 2·4²/8, D_e = 2·5·3·4²/(8·7) and α = 1 − 4 / 8.571:
 
     >>> ratings = [[1, 1, 2, 1], [1, 1, 2, 2]]
-    >>> found = krippendorff_alpha(ratings, level="nominal", rng=np.random.default_rng(0), n_draws=0)
+    >>> found = krippendorff_alpha(ratings, rng=np.random.default_rng(0), n_draws=0)
     >>> round(found.alpha, 3)
     0.533
     """
     given = np.asarray(ratings, dtype=np.float64)
-    known = _check(given, level)
+    known = _check(given)
     pairable = known.sum(axis=0) >= 2
     if not pairable.any():
         raise NotEstimableError(f"none of {given.shape[1]} units has ratings of two raters, which α compares")
@@ -103,33 +89,19 @@ def krippendorff_alpha(
             f"all {paired.size} ratings that could differ are {paired[0]:g}: raters who agree cannot be told from "
             "raters who always say the same"
         )
-    sample = _PairableRatings.of(given[:, pairable], level)
-    n_units = sample.sizes.size
+    sample = _PairableRatings.of(given[:, pairable])
+    n_units, n_values = sample.table.shape
     of_unit = pd.factorize(_labels(clusters, given.shape[1])[pairable])[0]
     n_clusters = int(of_unit.max()) + 1
-    observed, expected = sample.disagreements(np.ones((1, n_units)))
+    [alpha] = sample.alphas(np.ones((1, n_units)))
     draws = [
-        1 - divide(*sample.disagreements(weights[:, of_unit]))
-        for weights in resamples(n_clusters, n_draws=n_draws, rng=rng, width=max(n_units, sample.values.size))
+        sample.alphas(weights[:, of_unit])
+        for weights in resamples(n_clusters, n_draws=n_draws, rng=rng, width=max(n_units, n_values))
     ]
-    low, high, used, no_interval = percentile_interval(
+    low, high, _, no_interval = percentile_interval(
         draws, n_units=n_clusters, min_units=MIN_UNITS, confidence=confidence
     )
-    return Agreement(
-        level=level,
-        alpha=float(1 - observed[0] / expected[0]),
-        ci_low=low,
-        ci_high=high,
-        observed=float(observed[0]),
-        expected=float(expected[0]),
-        n=paired.size,
-        n_left_out=int(known.sum()) - paired.size,
-        n_units=n_units,
-        n_clusters=n_clusters,
-        n_raters=int(known[:, pairable].any(axis=1).sum()),
-        n_draws=used,
-        no_interval=no_interval,
-    )
+    return Agreement(float(alpha), low, high, no_interval)
 
 
 def resamples(n_units: int, *, n_draws: int, rng: np.random.Generator, width: int = 1) -> Iterator[FloatArray]:
@@ -169,18 +141,14 @@ def percentile_interval(
     return float(low), float(high), found.size, ""
 
 
-def _check(given: FloatArray, level: Level) -> npt.NDArray[np.bool_]:
-    """Return where there are ratings; ValueError if they are no table of ratings on that level."""
-    if level not in get_args(Level):
-        raise ValueError(f"the level is {level!r}; it is one of {', '.join(get_args(Level))}")
+def _check(given: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return where there are ratings; ValueError if they are no table of ratings."""
     if given.ndim != 2:
         raise ValueError(f"the ratings have the shape {given.shape}; it is (raters, units)")
-    wrong = np.isinf(given) | (given < 0 if level == "ratio" else False)
-    if wrong.any():
-        rater, unit = np.argwhere(wrong)[0].tolist()
+    if np.isinf(given).any():
+        rater, unit = np.argwhere(np.isinf(given))[0].tolist()
         raise ValueError(
-            f"the rating of unit {unit} by rater {rater} (from 0) is {given[rater, unit]:g}; "
-            f"{level} ratings are finite{' and not negative' if level == 'ratio' else ''}"
+            f"the rating of unit {unit} by rater {rater} (from 0) is {given[rater, unit]:g}; ratings are finite"
         )
     return ~np.isnan(given)
 
@@ -195,77 +163,29 @@ def _labels(clusters: Sequence[str] | None, n_units: int) -> npt.NDArray[np.obje
 
 @dataclass(frozen=True, eq=False)
 class _PairableRatings:
-    """Pairable ratings: ``table`` has n_uc, ``within`` each unit's Σ_ck n_uc n_uk δ²_ck where δ² is fixed."""
+    """Ratings of units that all have two or more: ``table`` has n_uc, ``sizes`` has m_u."""
 
-    level: Level
-    values: FloatArray
-    sizes: FloatArray
     table: sparse.csr_array
-    within: FloatArray
+    sizes: FloatArray
 
     @classmethod
-    def of(cls, given: FloatArray, level: Level) -> _PairableRatings:
-        """Take ratings of units that all have two or more."""
-        # Who rated does not matter to α: NaN sort last, so that many raters of few units each make few rows.
-        ratings = np.sort(given, axis=0)
-        ratings = ratings[~np.isnan(ratings).all(axis=1)]
-        known = ~np.isnan(ratings)
-        values, codes = np.unique(ratings[known], return_inverse=True)
-        if level == "interval":
-            # Differences are the same and squares lose fewer digits.
-            ratings, values = ratings - values.mean(), values - values.mean()
+    def of(cls, given: FloatArray) -> _PairableRatings:
+        """Count the ratings of each unit."""
+        known = ~np.isnan(given)
+        values, codes = np.unique(given[known], return_inverse=True)
         units = np.nonzero(known)[1]
-        table = sparse.csr_array((np.ones(units.size), (units, codes)), shape=(ratings.shape[1], values.size))
-        within = np.zeros(ratings.shape[1])
-        if level != "ordinal":
-            for row in ratings:
-                within += np.nansum(_squared_difference(level, ratings, row), axis=0)
-        return cls(level, values, known.sum(axis=0).astype(np.float64), table, within)
+        table = sparse.csr_array((np.ones(units.size), (units, codes)), shape=(given.shape[1], values.size))
+        return cls(table, known.sum(axis=0).astype(np.float64))
 
-    def disagreements(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return D_o and D_e, shape (B,), with units counted as often as ``weights``, shape (B, U), say."""
+    def alphas(self, weights: FloatArray) -> FloatArray:
+        """Return α, shape (B,), with units counted as often as ``weights``, shape (B, U), say."""
         margins: FloatArray = (self.table.T @ weights.T).T
         n = margins.sum(axis=1)
-        if self.level == "ordinal":
-            ranks = np.cumsum(margins, axis=1) - margins / 2 - n[:, None] / 2
-            sums, squares = self.table @ ranks.T, self.table @ (ranks**2).T
-            within = 2 * (self.sizes[:, None] * squares - sums**2) / (self.sizes - 1)[:, None]
-            observed = (weights.T * within).sum(axis=0)
-            between = _interval_between(margins, ranks)
-        else:
-            observed = weights @ (self.within / (self.sizes - 1))
-            between = self._between(margins, n)
+        ranks = np.cumsum(margins, axis=1) - margins / 2 - n[:, None] / 2
+        sums, squares = self.table @ ranks.T, self.table @ (ranks**2).T
+        within = 2 * (self.sizes[:, None] * squares - sums**2) / (self.sizes - 1)[:, None]
+        observed = (weights.T * within).sum(axis=0)
+        # Σ_ck n_c n_k (r_c − r_k)² = 2 (n Σ n_c r_c² − (Σ n_c r_c)²)
+        between = 2 * (n * (margins * ranks**2).sum(axis=1) - (margins * ranks).sum(axis=1) ** 2)
         between[(margins > 0).sum(axis=1) < 2] = 0.0
-        return observed / n, between / (n * (n - 1))
-
-    def _between(self, margins: FloatArray, n: FloatArray) -> FloatArray:
-        """Σ_ck n_c n_k δ²_ck."""
-        if self.level == "nominal":
-            return np.asarray(n**2 - (margins**2).sum(axis=1))
-        if self.level == "interval":
-            return _interval_between(margins, self.values)
-        total = np.zeros(n.size)
-        step = max(1, _AT_ONCE // self.values.size)
-        for start in range(0, self.values.size, step):
-            part = slice(start, start + step)
-            squared = _squared_difference(self.level, self.values[:, None], self.values[part])
-            total += (margins @ squared * margins[:, part]).sum(axis=1)
-        return total
-
-
-def _interval_between(margins: FloatArray, scores: FloatArray) -> FloatArray:
-    """Σ_ck n_c n_k (s_c − s_k)² = 2 (n Σ n_c s_c² − (Σ n_c s_c)²), shape (B,)."""
-    n = margins.sum(axis=1)
-    return np.asarray(2 * (n * (margins * scores**2).sum(axis=1) - (margins * scores).sum(axis=1) ** 2))
-
-
-def _squared_difference(level: Level, first: FloatArray, second: FloatArray) -> FloatArray:
-    """δ² of two ratings, at levels where it does not depend on the others; NaN if one is missing."""
-    difference = first - second
-    if level == "nominal":
-        return np.where(np.isnan(difference), np.nan, difference != 0)
-    if level == "ratio":
-        size = first + second
-        # Two zeros are the same rating.
-        difference = np.divide(difference, size, out=np.array(difference), where=size > 0)
-    return np.asarray(difference**2)
+        return 1 - divide(observed / n, between / (n * (n - 1)))
