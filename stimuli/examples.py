@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
@@ -23,6 +22,7 @@ import numpy.typing as npt
 from stimuli.errors import StimulusError
 from stimuli.narratives import WORDINGS, Narratives
 from stimuli.tables import check_unique, read_cells
+from stimuli.words import words_alone
 from stimuli.yaml_files import may_be_file
 
 PACKAGED: Final = "packaged"  # the source of the pool that comes with the package
@@ -77,7 +77,7 @@ def load_pool(path: Path | None, columns: Mapping[str, str | None]) -> ExamplePo
     check_unique((example.example_id for example in examples), of="example", place=str(file))
     first: dict[str, str] = {}
     for (place, _), example in zip(rows, examples, strict=True):
-        twin = first.setdefault(_normalised(example.text) or example.text, example.example_id)
+        twin = first.setdefault(words_alone(example.text) or example.text, example.example_id)
         if twin != example.example_id:
             raise StimulusError(f"{place}: example {example.example_id!r} has the text of {twin!r}; keep one of them")
     digest = hashlib.sha256()
@@ -97,9 +97,9 @@ def check_unseen(pool: ExamplePool, narratives: Narratives) -> None:
     wordings: dict[str, str] = {}
     for narrative in narratives.narratives:
         for wording in WORDINGS:
-            wordings.setdefault(_normalised(narrative.wording(wording)), narrative.narrative_id)
+            wordings.setdefault(words_alone(narrative.wording(wording)), narrative.narrative_id)
     wordings.pop("", None)
-    texts = [_normalised(example.text) for example in pool.examples]
+    texts = [words_alone(example.text) for example in pool.examples]
     different = dict.fromkeys(texts)
     seen: dict[str, tuple[str, str]] = {text: ("is", wordings[text]) for text in different if text in wordings}
     for text, wording in _held(different, wordings):
@@ -114,23 +114,6 @@ def check_unseen(pool: ExamplePool, narratives: Narratives) -> None:
             f"example {pool.examples[found[0]].example_id!r} {how} narrative {narrative_id!r}); remove them from "
             "the pool (strategy.examples.pool): an example must never be a narrative of the run"
         )
-
-
-class _ToWords(dict[int, int]):
-    """For ``str.translate``: letters, marks and digits stay, all else is a space; learnt as characters come."""
-
-    def __missing__(self, code: int) -> int:
-        self[code] = code if unicodedata.category(chr(code))[0] in "LMN" else ord(" ")
-        return self[code]
-
-
-_TO_WORDS: Final = _ToWords()
-
-
-def _normalised(text: str) -> str:
-    """Return the words of a text with one space between them."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(folded.translate(_TO_WORDS).split())
 
 
 def _held(needles: Collection[str], haystacks: Iterable[str]) -> Iterator[tuple[str, str]]:

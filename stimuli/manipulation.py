@@ -14,6 +14,7 @@ from stimuli.emotion_names import EmotionWords
 from stimuli.identities import NO_PERSONA, UNSPECIFIED, Identity
 from stimuli.narratives import WORDINGS, Narrative, emotion_valence, geneva20_versions
 from stimuli.prompts import PromptCell, PromptGrid
+from stimuli.words import words_alone
 
 OWN: Final = "own"
 WRONG: Final = "wrong"
@@ -101,7 +102,7 @@ def leaning(emotion: str) -> int:
 def _texts(narrative: Narrative) -> Iterator[str]:
     """Yield what a narrative tells, in each wording that it has."""
     for name in WORDINGS:
-        if text := getattr(narrative, name).strip().casefold():
+        if text := words_alone(getattr(narrative, name)):
             yield text
 
 

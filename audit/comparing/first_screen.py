@@ -69,9 +69,9 @@ def summary_of_runs(results: Results, *, along: Sequence[ShortAnswer] = (), alon
         if dimension not in alone:
             led = results.rows("strategies", dimension=dimension)
             answers.append(
-                strategy_answer(led, names, tail=tail, confidence=results.confidence)
+                strategy_answer(led, names, judged, tail=tail, confidence=results.confidence)
                 if any(row["code"] for row in led)
-                else _of_pairs(results.rows("comparisons", dimension=dimension), dimension, tail, results.confidence)
+                else _of_pairs(results, judged, dimension, tail)
             )
         if rated:
             answers.append(group_answer(rated, dimension=dimension, confidence=results.confidence))
@@ -107,9 +107,9 @@ def _of_runs(step: Step, judged: Sequence[PlacedRow], *, n_runs: int) -> Step:
     return Step.of(step.code, words)
 
 
-def _of_pairs(rows: Sequence[PlacedRow], dimension: str, tail: str, confidence: float) -> PairAnswer:
-    if rows:
-        return delta_answer(rows, dimension=dimension, tail=tail, confidence=confidence)
+def _of_pairs(results: Results, verdicts: Sequence[PlacedRow], dimension: str, tail: str) -> PairAnswer:
+    if rows := results.rows("comparisons", dimension=dimension):
+        return delta_answer(rows, verdicts, dimension=dimension, tail=tail, confidence=results.confidence)
     none = ShortAnswer(dimension_title(dimension), "No two runs have a gap", kind="absent", tail=tail, question="side")
     return PairAnswer(none, COMPARABLE, SIDES, why="no two have a gap of this dimension")
 
@@ -207,7 +207,14 @@ def summary_of_changes(results: Results, titles: Mapping[str, str], *, words: Ta
         own = [row for row in changes if row["dimension"] == dimension]
         less = [row for row in of_groups if row["dimension"] == dimension]
         answers.append(
-            measure_answer(own, titles, dimension=dimension, tail=SIDE if less else "", confidence=results.confidence)
+            measure_answer(
+                own,
+                titles,
+                results.rows("verdicts"),
+                dimension=dimension,
+                tail=SIDE if less else "",
+                confidence=results.confidence,
+            )
         )
         if less:
             answers.append(group_answer(less, dimension=dimension, confidence=results.confidence, titles=titles))

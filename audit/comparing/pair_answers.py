@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -38,6 +38,7 @@ CLAIMS: Final = {
 }
 """What a change of δ is of, after "the gap"."""
 COMPARABLE: Final = Step("Compare runs that asked about the same narratives and identities.")
+_RATINGS: Final = "intensity"  # the outcome of tables that have no such column
 SIDES: Final = "how the model takes sides"
 _LESS: Final = "who gets less"
 _REFUSED: Final = "whom they refuse more"
@@ -59,6 +60,15 @@ class PairTable:
     of_first: str = "delta_first"
     of_second: str = "delta_second"
     sign: str = "δ"
+    # The upper ends of the intervals that the runs' own verdicts rest on, by outcome, dimension and run.
+    highs: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+
+    def beside(self, verdicts: Sequence[PlacedRow]) -> PairTable:
+        """Return the same, beside the runs' own verdicts."""
+        highs = {
+            (str(row["outcome"]), str(row["dimension"]), str(row["run"])): row.number("ci_high") for row in verdicts
+        }
+        return replace(self, highs=highs)
 
 
 DELTAS: Final = PairTable()
@@ -144,20 +154,22 @@ def how_sure(row: PlacedRow, table: PairTable, *, confidence: float) -> Markup:
     return said
 
 
-def delta_answer(rows: Sequence[PlacedRow], *, dimension: str, tail: str, confidence: float) -> PairAnswer:
-    """Say of one dimension between which runs δ differs."""
-    title = dimension_title(dimension)
+def delta_answer(
+    rows: Sequence[PlacedRow], verdicts: Sequence[PlacedRow], *, dimension: str, tail: str, confidence: float
+) -> PairAnswer:
+    """Say of one dimension between which runs δ differs; ``verdicts`` are the runs' own."""
+    title, table = dimension_title(dimension), DELTAS.beside(verdicts)
 
     def told(row: PlacedRow) -> Markup:
         return Markup("The gap{} is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>{}").format(
-            CLAIMS[str(row["claim"])], row["code"], *_runs(row, DELTAS), _nearer(row, DELTAS)
+            CLAIMS[str(row["claim"])], row["code"], *_runs(row, table), _nearer(row, table)
         )
 
     def plain(row: PlacedRow) -> Markup:
-        return _plain_change(row, DELTAS, Markup("in <bdi>{}</bdi> than in <bdi>{}</bdi>").format(*_runs(row, DELTAS)))
+        return _plain_change(row, table, Markup("in <bdi>{}</bdi> than in <bdi>{}</bdi>").format(*_runs(row, table)))
 
     return _answer(
-        rows, DELTAS, title=title, tail=tail, question="side", told=told, plain=plain, what="their gap",
+        rows, table, title=title, tail=tail, question="side", told=told, plain=plain, what="their gap",
         differ_in=SIDES, confidence=confidence, why=_reasons,
     )  # fmt: skip
 
@@ -188,10 +200,16 @@ def group_answer(
 
 
 def measure_answer(
-    rows: Sequence[PlacedRow], titles: Mapping[str, str], *, dimension: str, tail: str, confidence: float
+    rows: Sequence[PlacedRow],
+    titles: Mapping[str, str],
+    verdicts: Sequence[PlacedRow],
+    *,
+    dimension: str,
+    tail: str,
+    confidence: float,
 ) -> PairAnswer:
     """Say of one dimension in which measures of texts δ differs from the reference run's."""
-    table, title = MEASURE_CHANGES, dimension_title(dimension)
+    table, title = MEASURE_CHANGES.beside(verdicts), dimension_title(dimension)
     made = partial(ShortAnswer, title, tail=tail, question="side")
     found = sorted(largest_first(rows, table), key=lambda row: row.number("p"))
     answered = partial(PairAnswer, step=_step(rows, "side"), differ_in=_WRITTEN)
@@ -239,9 +257,16 @@ def measure_answer(
     )
 
 
-def strategy_answer(rows: Sequence[PlacedRow], names: Mapping[str, str], *, tail: str, confidence: float) -> PairAnswer:
+def strategy_answer(
+    rows: Sequence[PlacedRow],
+    names: Mapping[str, str],
+    verdicts: Sequence[PlacedRow],
+    *,
+    tail: str,
+    confidence: float,
+) -> PairAnswer:
     """Say of one dimension what each strategy changes, against the run without; ``rows`` have that run, too."""
-    table = STRATEGY_CHANGES
+    table = STRATEGY_CHANGES.beside(verdicts)
     own = [row for row in rows if row["code"]]
     title = dimension_title(str(rows[0]["dimension"]))
     made = partial(ShortAnswer, title, tail=tail, question="side")
@@ -392,10 +417,13 @@ def codes_of(row: PlacedRow) -> list[str]:
 
 
 def _nearer(row: PlacedRow, table: PairTable) -> str:
-    """Say which way 0 is if both gaps are towards the out-group: the lower one of these is the larger."""
+    """Say which way 0 is if both gaps are shown to be towards the out-group: the lower one of these is the larger."""
     first = row.number(table.of_first)
     second = row.number(table.of_second) if table.of_second else first - row.number(table.change)
-    if not max(first, second) < 0:
+    place = str(row["outcome"]) if "outcome" in row else _RATINGS, str(row["dimension"])
+    own = [table.highs.get((*place, str(row[name])), math.nan) for name in (table.first, table.second)]
+    # Where one of the two may be on the other side of 0, which is the larger is no question of their difference.
+    if not (max(first, second) < 0 and all(high < 0 for high in own)):
         return ""
     return ", farther from 0" if row["code"] == "lower" else ", nearer to 0"
 

@@ -222,6 +222,17 @@ def test_of_several_gaps_towards_the_out_group_none_that_is_lower_looks_smaller(
     assert "is lower under warm than without, farther from 0 −" in led
 
 
+def test_a_gap_that_may_be_on_the_other_side_of_0_is_not_called_nearer_to_it() -> None:
+    # Before: "lower in a than in b, farther from 0", though b's interval reaches as far above 0 as a's below it.
+    runs = {"a": measured(-0.6, n=100), "b": measured(-0.05, n=100, seed=1)}
+    [row] = changes_in(runs).values()
+    assert row["code"] == "lower"
+    assert row["delta_second"] < 0
+    own = {each["run"]: each for each in results_of(runs).rows("verdicts")}
+    assert own["a"]["ci_high"] < 0 < own["b"]["ci_high"]
+    assert "from 0" not in screen_of(runs).replace(NEARER, "")
+
+
 def test_two_runs_with_the_same_gap_are_not_called_alike() -> None:
     runs = {"a": measured(6.0), "b": measured(6.0, seed=3)}
     [row] = changes_in(runs).values()

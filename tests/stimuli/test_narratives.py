@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from stimuli.errors import StimulusError
 from stimuli.narratives import HOU2025_COUNTS, EmotionWords, load_narratives
+from stimuli.words import words_alone
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "crowd-envent"
 COLUMNS = {"narrative_id": "id", "emotion": "emotion", "neutral": "text"}
@@ -160,6 +161,13 @@ def test_a_text_that_stands_twice_for_one_emotion_is_refused_and_for_two_emotion
         write("id,emotion,text\n1,joy,A.\n2,joy,A.\n")
     )
     assert len(read(write("id,emotion,text\n1,joy,A.\n2,fear,A.\n")).narratives) == 2
+
+
+@pytest.mark.parametrize("again", ["i  got married", "I got married!", "I got married ."])
+def test_a_text_that_stands_twice_but_for_case_spaces_and_punctuation_is_refused(again, write):
+    assert "line 3: narrative '2' has the text and the emotion of '1'" in error_of(
+        write(f"id,emotion,text\n1,joy,I got married.\n2,joy,{again}\n")
+    )
 
 
 @pytest.mark.parametrize("header", ["Emotion_Noun", "emotion noun", "Emotion-noun"])
@@ -326,7 +334,7 @@ def test_an_unknown_source_is_named():
         ),
         min_size=1,
         max_size=5,
-        unique_by=str.strip,
+        unique_by=words_alone,
     )
 )
 def test_any_text_survives_the_file(tmp_path_factory, texts):
