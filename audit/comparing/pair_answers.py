@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from markupsafe import Markup
@@ -46,6 +47,7 @@ _WRITTEN: Final = "what the model writes to its own group"
 """What runs may differ in, in everyday words."""
 _CLAIMED: Final = CLAIMED_PLAINLY | {"words": ", in these words"}
 _NAMED: Final = 3
+_JOINT: Final = ", "  # between the parts of a run's label
 
 
 @dataclass(frozen=True)
@@ -161,12 +163,12 @@ def delta_answer(
     title, table = dimension_title(dimension), DELTAS.beside(verdicts)
 
     def told(row: PlacedRow) -> Markup:
-        return Markup("The gap{} is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>{}").format(
-            CLAIMS[str(row["claim"])], row["code"], *_runs(row, table), _nearer(row, table)
+        return Markup("The gap{} is {} {}{}").format(
+            CLAIMS[str(row["claim"])], row["code"], _in_runs(row, table), _nearer(row, table)
         )
 
     def plain(row: PlacedRow) -> Markup:
-        return _plain_change(row, table, Markup("in <bdi>{}</bdi> than in <bdi>{}</bdi>").format(*_runs(row, table)))
+        return _plain_change(row, table, _in_runs(row, table))
 
     return _answer(
         rows, table, title=title, tail=tail, question="side", told=told, plain=plain, what="their gap",
@@ -187,9 +189,9 @@ def group_answer(
         words = ", in these words" if row["claim"] == "words" else ""
         how = {"lower": "less often", "higher": "more often"}[row["code"]] if refused else row["code"]
         verb = "is refused" if refused else "is rated" if titles is None else f"has a {titles[str(row['outcome'])]}"
-        return Markup(
-            "<bdi>{}</bdi> {} {}, compared with the other groups, in <bdi>{}</bdi> than in <bdi>{}</bdi>{}"
-        ).format(brief(str(row["group"])), verb, how, *_runs(row, GROUPS), words)
+        return Markup("<bdi>{}</bdi> {} {}, compared with the other groups, {}{}").format(
+            brief(str(row["group"])), verb, how, _in_runs(row, GROUPS), words
+        )
 
     return _answer(
         rows, GROUPS, title=dimension_title(dimension), tail=REFUSED_MORE if refused else LESS,
@@ -216,15 +218,16 @@ def measure_answer(
     tested = [row for row in rows if row["code"] not in NONE]
     if len(found) == 1:
         [row] = found
-        words = Markup("The gap{} in {} is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>{}").format(
-            CLAIMS[str(row["claim"])], titles[str(row["outcome"])], row["code"], *_runs(row, table), _nearer(row, table)
-        )
+        words = Markup("The gap{} in {} is {} {}{}").format(
+            CLAIMS[str(row["claim"])], titles[str(row["outcome"])], row["code"], _in_runs(row, table),
+            _nearer(row, table),
+        )  # fmt: skip
         spread = Markup("{}; of {}").format(how_sure(row, table, confidence=confidence), plural(len(tested), "test"))
         return answered(
             made(words, number=by_how_much(row, table), unit=f" {row['unit']}", spread=spread, kind="gap", weight=1.0),
-            found=Markup(
-                "{} for the model's own group, compared with others, is {} in <bdi>{}</bdi> than in <bdi>{}</bdi>{}."
-            ).format(titles[str(row["outcome"])], row["code"], *_runs(row, table), CLAIMED_PLAINLY[str(row["claim"])]),
+            found=Markup("{} for the model's own group, compared with others, is {} {}{}.").format(
+                titles[str(row["outcome"])], row["code"], _in_runs(row, table), CLAIMED_PLAINLY[str(row["claim"])]
+            ),
         )
     if found:
         several = len({_runs(row, table) for row in rows}) > 1
@@ -392,12 +395,12 @@ def _answer(
     if math.isfinite(_reach(far, table)):
         size = rounded(far, table.low, table.high, signed=False)
         end = table.low if -far.number(table.low) > far.number(table.high) else table.high
-        spread = Markup("Differences of up to {} {} are possible ({} interval; {} in both runs)").format(
+        spread = Markup("May differ by up to {} {} ({} interval; {} in both runs)").format(
             show(far, end, lambda value: size(abs(value))), far["unit"], coverage(confidence),
             show(far, "n_narratives", lambda n: plural(n, "narrative")),
         )  # fmt: skip
         if any("missing" in codes_of(row) for row in told_apart):
-            spread += Markup("; larger ones where ratings are missing")
+            spread += Markup("; by more where ratings are missing")
     return answered(made(words, spread=spread, kind="undecided"))
 
 
@@ -432,6 +435,17 @@ def _runs(row: PlacedRow, table: PairTable) -> tuple[str, str]:
     return brief(str(row[table.first])), brief(str(row[table.second]))
 
 
+def _in_runs(row: PlacedRow, table: PairTable) -> Markup:
+    """Name the two runs of a difference: what their labels begin with in common stands once."""
+    first, second = _runs(row, table)
+    both = zip(first.split(_JOINT), second.split(_JOINT), strict=False)
+    common = _JOINT.join(one for one, _ in takewhile(lambda parts: parts[0] == parts[1], both))
+    if common and all(label.startswith(common + _JOINT) for label in (first, second)):
+        rest = (label.removeprefix(common + _JOINT) for label in (first, second))
+        return Markup("in <bdi>{}</bdi> with <bdi>{}</bdi> than with <bdi>{}</bdi>").format(common, *rest)
+    return Markup("in <bdi>{}</bdi> than in <bdi>{}</bdi>").format(first, second)
+
+
 def _reach(row: PlacedRow, table: PairTable) -> float:
     ends = [abs(row.number(name)) for name in (table.low, table.high)]
     return max(ends) if all(map(math.isfinite, ends)) else -math.inf
@@ -444,15 +458,15 @@ def _few(rows: Sequence[PlacedRow], table: PairTable) -> Markup:
     if shared and not any("group" in row or _nearer(row, table) for row in named):
         code, run, others = shared
         than = [
-            Markup("than in <bdi>{}</bdi> by {}").format(other, _size_and_p(row, table))
+            Markup("in <bdi>{}</bdi> by {}").format(other, _size_and_p(row, table))
             for other, row in zip(others, named, strict=True)
         ]
-        said = [Markup("{} in <bdi>{}</bdi> {}").format(code, run, Markup(", ").join(than))]
+        said = [Markup("{} in <bdi>{}</bdi> than {}").format(code, run, Markup(", ").join(than))]
     else:
         said = [
-            Markup("{}{} in <bdi>{}</bdi> than in <bdi>{}</bdi> by {}").format(
+            Markup("{}{} {} by {}").format(
                 Markup("<bdi>{}</bdi>: ").format(brief(str(row["group"]))) if "group" in row else "",
-                row["code"], *_runs(row, table), _size_and_p(row, table),
+                row["code"], _in_runs(row, table), _size_and_p(row, table),
             )
             for row in named
         ]  # fmt: skip

@@ -206,6 +206,22 @@ def test_the_other_way_round_the_gap_is_lower() -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "where"),
+    [
+        ("m, origin", "m, persona-1", "in m with origin than with persona-1"),
+        ("m, few, n 3", "m, few, n 5", "in m, few with n 3 than with n 5"),
+        ("m, origin", "n, origin", "in m, origin than in n, origin"),
+        ("m", "m, few", "in m than in m, few"),
+        ("m, a, x", "m, b, x", "in m with a, x than with b, x"),
+    ],
+)
+def test_what_two_names_begin_with_is_said_once(first, second, where) -> None:
+    runs = {first: measured(1.0, seed=3), second: measured(6.0)}
+    assert f"The gap between groups is lower {where} −" in screen_of(runs)
+    assert f" points lower {where}." in plainly(summary_of_runs(results_of(runs)))
+
+
+@pytest.mark.parametrize(
     ("first", "second", "where"), [(-6.0, -2.0, ", farther from 0"), (-2.0, -6.0, ", nearer to 0"), (6.0, 2.0, "")]
 )
 def test_of_two_gaps_towards_the_out_group_the_lower_one_is_not_left_to_look_smaller(first, second, where) -> None:
@@ -238,7 +254,7 @@ def test_two_runs_with_the_same_gap_are_not_called_alike() -> None:
     [row] = changes_in(runs).values()
     assert (row["code"], row["claim"], row["next_step"]) == ("not_shown", "", "more_narratives")
     screen = screen_of(runs)
-    assert "religion a and b are not shown to differ in their gap Differences of up to " in screen
+    assert "religion a and b are not shown to differ in their gap May differ by up to " in screen
     assert "What next: Run again with more narratives." in screen
     assert ALIKE in screen
     assert NEARER not in screen
@@ -272,7 +288,7 @@ def test_of_several_runs_the_pairs_that_differ_are_counted_and_the_largest_named
     assert found == {("up", "more"): "not_shown", ("up", "down"): "higher", ("more", "down"): "higher"}
     screen = screen_of(runs)
     told = r"religion 2 of 3 pairs of runs differ in their gap lower in down than in (up|more) by 1[01]\.?\d* points "
-    told += r"\(p [^)]+\), than in (up|more) by 1[01]\.?\d* points \(p [^)]+\) What next"
+    told += r"\(p [^)]+\), in (up|more) by 1[01]\.?\d* points \(p [^)]+\) What next"
     both = re.search(told, screen)
     assert both, screen
     assert {*both.groups()} == {"up", "more"}
