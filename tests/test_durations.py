@@ -17,6 +17,7 @@ MORE = {
     "engines/test_batch.py": 0.04,
     "exchange/test_inspect_task.py": 0.04,
     "engines/test_token_servers.py": 0.04,
+    "engines/test_vllm_architectures.py": 0.05,
     "report/test_every_page_browser.py": 0.05,
     "report/test_page_browser.py": 0.05,
     "test_reproduction.py": 0.05,

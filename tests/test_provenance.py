@@ -15,6 +15,7 @@ from audit.asking.run_identity import describe_run
 from audit.configuration.composition import conf_folder
 from audit.configuration.schema import load_config
 from audit.engines.base import OpenModel
+from audit.engines.hardware import cpu_name
 from audit.engines.local import LocalModel
 from audit.engines.resolve import ModelFiles
 from audit.tasks.inventory.plan import make_inventory_plan
@@ -172,3 +173,18 @@ def test_where_groups_have_one_term_and_nothing_is_invented_the_manifest_says_so
     assert (manifest["stems"], manifest["stems_stated"], manifest["placebo"]) == ({}, True, [])
     manifest = manifest_of(*age("plain"))
     assert set(manifest["cues"]["age"].values()) == {"label"}
+
+
+def test_the_cpu_is_named_so_that_a_figure_of_time_can_be_traced_to_it(monkeypatch):
+    told = "processor\t: 0\nmodel name\t: A CPU @ 2.50GHz\nprocessor\t: 1\nmodel name\t: A CPU @ 2.50GHz\n"
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: told)
+    assert cpu_name() == "A CPU @ 2.50GHz"
+    monkeypatch.undo()
+    monkeypatch.setattr("audit.asking.run_identity.cpu_name", lambda: "A CPU")
+    assert manifest_of(*FOUR_RELIGIONS)["hardware"]["cpu"] == "A CPU"
+
+
+def test_a_cpu_without_a_name_is_told_by_its_architecture(monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: "processor: 0\n")
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert cpu_name() == "riscv64"

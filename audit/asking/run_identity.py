@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.configuration.elicitation import AUTO
 from audit.configuration.model import ModelConfig
 from audit.configuration.schema import AuditConfig, measured
+from audit.engines.hardware import cpu_name
 from audit.runs.manifest import Manifest
 from audit.runs.model_names import model_name
 from audit.runs.planned import Planned, PromptsByIndex
@@ -291,7 +292,12 @@ def describe_run(
         **({"pairs_drawn": list(drawn)} if (drawn := getattr(grid, "sampled", None)) else {}),
         **({"left_out": {name: len(those) for name, those in left.items()}} if (left := _left_out(grid)) else {}),
         "versions": versions(),
-        "hardware": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
+        "hardware": {
+            "machine": platform.machine(),
+            "system": platform.system(),
+            "cpu": cpu_name(),
+            "cpus": os.cpu_count(),
+        },
         "example_prompt": dict(example),
         "config": config.model_dump(mode="json"),
         "identity": identity | model_identity(model),

@@ -1,6 +1,9 @@
-"""The CPU and GPUs of this machine, as torch sees them."""
+"""The CPU and GPUs of this machine: the CPU's name, and what torch sees."""
 
 from __future__ import annotations
+
+import platform
+from pathlib import Path
 
 
 def torch_sees() -> tuple[str, int, list[str]]:
@@ -25,3 +28,12 @@ def count_gpus() -> int:
     import torch
 
     return int(torch.cuda.device_count())
+
+
+def cpu_name() -> str:
+    """Return what the CPU calls itself, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

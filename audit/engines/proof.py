@@ -6,6 +6,7 @@ Engines have returned the same probability for every token, without an error, wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -96,16 +97,23 @@ def _by_transformers(
     folder: Path = opened.source.files.folder
     if model.quantization or sum(path.stat().st_size for path in folder.glob("*.safetensors")) > _SMALL:
         return None
+    for context in (nullcontext, getattr(opened.engine, "configured", nullcontext)):
+        with suppress(Exception), context():  # transformers may not know the model, and raises anything
+            return _plainly(folder, model, prompts, tokens)
+    return None
+
+
+def _plainly(folder: Path, model: ModelConfig, prompts: Sequence[TokenIds], tokens: TokenIds) -> _Tables:
     import torch
     import transformers
 
     own = {"trust_remote_code": model.trust_remote_code, "dtype": "float32"}
-    try:
-        network = transformers.AutoModelForCausalLM.from_pretrained(str(folder), **own).eval()
-        with torch.inference_mode():
-            logits = [network(input_ids=torch.tensor([list(ids)])).logits[0, -1].double() for ids in prompts]
-    except Exception:  # transformers may not know the model, and raises anything
-        return None
+    network = transformers.AutoModelForCausalLM.from_pretrained(str(folder), **own).eval()
+    for module in network.modules():
+        if hasattr(module, "do_not_compile"):  # a class that vLLM has changed
+            module.do_not_compile = True
+    with torch.inference_mode():
+        logits = [network(input_ids=torch.tensor([list(ids)])).logits[0, -1].double() for ids in prompts]
     return np.vstack([each.softmax(-1)[list(tokens)].numpy() for each in logits])
 
 

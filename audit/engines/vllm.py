@@ -157,6 +157,13 @@ class VllmEngine(TokenEngine):
                 "vLLM does not empty its cache, so answers could depend on earlier prompts; run the same command again"
             )
 
+    def configured(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which transformers can build the classes that vLLM has changed, to compile them."""
+        from vllm.config import set_current_vllm_config
+
+        context: contextlib.AbstractContextManager[None] = set_current_vllm_config(self._llm.llm_engine.vllm_config)
+        return context
+
     def in_format(self, dtype: str) -> contextlib.AbstractContextManager[None]:
         """Raise ModelError: vLLM compiles the number format in. See :class:`audit.engines.base.Engine`."""
         raise ModelError(f"engine=vllm cannot change to {dtype} once a model is loaded; use engine=transformers")

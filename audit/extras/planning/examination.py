@@ -136,13 +136,13 @@ def _several(config: AuditConfig) -> Iterator[str]:
 
 
 def _machine(config: AuditConfig) -> Iterator[str]:
-    from audit.engines.hardware import torch_sees
+    from audit.engines.hardware import cpu_name, torch_sees
 
     has_torch = importlib.util.find_spec("torch") is not None
     capability, n_threads, gpus = torch_sees() if has_torch else ("", 0, [])
     seen = f", {capability}, torch uses {n_threads} threads" if has_torch else ""
     yield f"- {platform.system()} {platform.release()}, Python {platform.python_version()}"
-    yield f"- CPU: {_cpu()}, {os.cpu_count()} cores{seen}"
+    yield f"- CPU: {cpu_name()}, {os.cpu_count()} cores{seen}"
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         yield f"- memory: {memory / 1e9:.1f} GB"
@@ -153,14 +153,6 @@ def _machine(config: AuditConfig) -> Iterator[str]:
         yield f"- GPU: {'torch sees none' if has_torch else 'unknown, torch is not installed'}"
     for what, place in _places(config):
         yield f"- free disk, {what}: {free_at(place) / 1e9:.1f} GB"
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def _places(config: AuditConfig) -> tuple[tuple[str, Path], ...]:
