@@ -421,14 +421,29 @@ def codes_of(row: PlacedRow) -> list[str]:
 
 def _nearer(row: PlacedRow, table: PairTable) -> str:
     """Say which way 0 is if both gaps are shown to be towards the out-group: the lower one of these is the larger."""
-    first = row.number(table.of_first)
-    second = row.number(table.of_second) if table.of_second else first - row.number(table.change)
+    first, second = _own(row, table)
     place = str(row["outcome"]) if "outcome" in row else _RATINGS, str(row["dimension"])
     own = [table.highs.get((*place, str(row[name])), math.nan) for name in (table.first, table.second)]
     # Where one of the two may be on the other side of 0, which is the larger is no question of their difference.
     if not (max(first, second) < 0 and all(high < 0 for high in own)):
         return ""
     return ", farther from 0" if row["code"] == "lower" else ", nearer to 0"
+
+
+def _own(row: PlacedRow, table: PairTable) -> tuple[float, float]:
+    """Return what is compared, of either run."""
+    first = row.number(table.of_first)
+    return first, row.number(table.of_second) if table.of_second else first - row.number(table.change)
+
+
+def _across(row: PlacedRow, table: PairTable, run: str) -> Markup:
+    """Give both runs' own numbers, that of ``run`` first, if 0 lies between them: their difference alone hides that."""
+    own = _own(row, table)
+    if not min(own) < 0 < max(own):
+        return Markup("")
+    write = rounded(row, table.low, table.high)
+    shown = [write(each) for each in (own if run == _runs(row, table)[0] else own[::-1])]
+    return Markup("{} {} and {}; ").format(table.sign, *shown)
 
 
 def _runs(row: PlacedRow, table: PairTable) -> tuple[str, str]:
@@ -458,7 +473,7 @@ def _few(rows: Sequence[PlacedRow], table: PairTable) -> Markup:
     if shared and not any("group" in row or _nearer(row, table) for row in named):
         code, run, others = shared
         than = [
-            Markup("in <bdi>{}</bdi> by {}").format(other, _size_and_p(row, table))
+            Markup("in <bdi>{}</bdi> by {}").format(other, _size_and_p(row, table, run))
             for other, row in zip(others, named, strict=True)
         ]
         said = [Markup("{} in <bdi>{}</bdi> than {}").format(code, run, Markup(", ").join(than))]
@@ -466,7 +481,7 @@ def _few(rows: Sequence[PlacedRow], table: PairTable) -> Markup:
         said = [
             Markup("{}{} {} by {}").format(
                 Markup("<bdi>{}</bdi>: ").format(brief(str(row["group"]))) if "group" in row else "",
-                row["code"], _in_runs(row, table), _size_and_p(row, table),
+                row["code"], _in_runs(row, table), _size_and_p(row, table, _runs(row, table)[0]),
             )
             for row in named
         ]  # fmt: skip
@@ -474,10 +489,10 @@ def _few(rows: Sequence[PlacedRow], table: PairTable) -> Markup:
     return Markup("; ").join([*said, *([Markup("{} more").format(count(rest))] if rest > 0 else [])])
 
 
-def _size_and_p(row: PlacedRow, table: PairTable) -> Markup:
-    return Markup("{} {}{} (p {})").format(
+def _size_and_p(row: PlacedRow, table: PairTable, run: str) -> Markup:
+    return Markup("{} {}{} ({}p {})").format(
         by_how_much(row, table, signed=False), row["unit"], "" if "group" in row else _nearer(row, table),
-        show(row, "p_adjusted", bare_p),
+        _across(row, table, run), show(row, "p_adjusted", bare_p),
     )  # fmt: skip
 
 

@@ -233,7 +233,7 @@ def test_of_several_gaps_towards_the_out_group_none_that_is_lower_looks_smaller(
     runs = {name: measured(gap, seed=3 * k) for k, (name, gap) in enumerate({"a": -6.0, "b": -2.0, "c": 5.0}.items())}
     screen = screen_of(runs)
     assert re.search(r"lower in a than in b by [34]\.\d+ points, farther from 0 \(p", screen), screen
-    assert re.search(r"lower in a than in c by 1[01]\.?\d* points \(p", screen), screen
+    assert re.search(r"lower in a than in c by 1[01]\.?\d* points \(δ −[56]\.\d+ and \+[45]\.\d+; p", screen), screen
     led = screen_of({"none": runs["b"], "warm": runs["a"]}, references={"warm": "none"})
     assert "is lower under warm than without, farther from 0 −" in led
 
@@ -288,7 +288,8 @@ def test_of_several_runs_the_pairs_that_differ_are_counted_and_the_largest_named
     assert found == {("up", "more"): "not_shown", ("up", "down"): "higher", ("more", "down"): "higher"}
     screen = screen_of(runs)
     told = r"religion 2 of 3 pairs of runs differ in their gap lower in down than in (up|more) by 1[01]\.?\d* points "
-    told += r"\(p [^)]+\), in (up|more) by 1[01]\.?\d* points \(p [^)]+\) What next"
+    own = r"δ −[45]\.\d+ and \+[56]\.\d+"  # of down, then of the other: they take different sides
+    told += rf"\({own}; p [^)]+\), in (up|more) by 1[01]\.?\d* points \({own}; p [^)]+\) What next"
     both = re.search(told, screen)
     assert both, screen
     assert {*both.groups()} == {"up", "more"}
