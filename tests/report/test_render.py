@@ -291,7 +291,7 @@ def test_where_a_verdict_rests_on_another_estimate_the_gap_over_narratives_alone
     rest = text.partition(f"{said}, from ")[2]
     assert f" The verdict uses +0.30 points (95% interval −0.10 to +0.70).{how} " in rest
     assert "The interval of δ (for these words only) covers narratives like these, and exactly these identi" in rest
-    assert "δ for these words only with its 95% interval, in points of the 0–100 scale." in text
+    assert "What each verdict rests on: δ with its 95% interval, in points of the 0–100 scale." in text
     assert "these identities, for these words only" in text
     assert "“For these words only”: the verdict uses another estimate, which stands beside the verdict." in text
     # Where the verdict's numbers are the gap's, there is nothing to tell apart.
