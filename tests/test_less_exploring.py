@@ -70,7 +70,7 @@ command = command_fixture("exploring", Explorer)
 def unchecked():
     """Leave out the check of replies: the tiny checkpoint knows no words of a story, so these replies answer none."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.tasks.reply.task.ReplyWriting.followed", lambda *_, **__: [])
+        patch.setattr("audit.tasks.reply.task.ReplyWriting.check_stories", lambda *_, **__: ([], ()))
         yield
 
 
