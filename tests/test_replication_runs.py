@@ -182,7 +182,7 @@ def test_both_engines_feed_the_same_tokens(added, tiny_model, tiny_config, monke
     from audit.engines.transformers import TransformersEngine
     from audit.engines.vllm import VllmEngine
 
-    cache = SimpleNamespace(kv_cache_size_tokens=32)
+    cache = SimpleNamespace(kv_cache_size_tokens=32, block_size=16)
     library = ModuleType("vllm")
     library.__version__, library.__version_tuple__ = "0", (0,)
     library.SamplingParams = dict
