@@ -7,6 +7,7 @@ not only because another group's disparity differs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -29,7 +30,6 @@ from audit.statistics.series import clearly_farther
 from audit.tables.formatting import brief
 
 _NAN: Final = float("nan")
-_INFINITE: Final = float("inf")
 _SILENT: Final = ("no_verdict", "no_estimate")
 """Codes of answers that say nothing about a group."""
 _ONE_OF_ITS_TERMS: Final = "terms_differ"
@@ -357,7 +357,7 @@ def _answer(of: _Changed, p_adjusted: float, p_beside: float, *, alpha: float) -
 
 def _missing_may_widen(of: _Changed, change: GapEstimate) -> bool:
     """Whether missing ratings leave clearly larger changes possible than those that are there."""
-    ends = [(-_INFINITE, _INFINITE) if isinstance(each, NotEstimableError) else (each.ci_low, each.ci_high)
+    ends = [(-math.inf, math.inf) if isinstance(each, NotEstimableError) else (each.ci_low, each.ci_high)
             for each in of.others]  # fmt: skip
     return any(clearly_farther(each, (change.ci_low, change.ci_high)) for each in ends)
 

@@ -21,7 +21,6 @@ from audit.report.numbers import PlacedRow, show
 from audit.report.results import Results
 from audit.report.section import Captioned, Paragraph, Section, paragraph, section
 from audit.report.table_layout import IfKnown, Named, ShownColumn, degrees, names, said
-from audit.report.verdicts import step_elsewhere
 from audit.tables.disparity import deciding_rows
 from audit.tables.formatting import fixed, listed, p_value
 
@@ -62,20 +61,19 @@ def disparity_section(
     anchor: str = "",
     look: str = "heading",
     folded: bool = False,
-    elsewhere: bool = False,
+    found: DisparitySentence | None = None,
 ) -> Section | None:
     """Make the section of one dimension, variant and outcome; None if its groups were not compared.
 
     ``of`` says what is lower, as in :func:`who_gets_less`; ``measure`` names the outcome in captions, where there are
     several. ``invented`` are the rows of invented groups, which are dimensions of their own, of the same variant and
     outcome (:func:`invented_rows`). ``figure`` is one of :func:`audit.report.figures.forests.plot_disparity`.
-    ``folded`` folds the table of groups. ``elsewhere`` says that another tool collected the ratings.
+    ``folded`` folds the table of groups. ``found`` is the answer, where the page has it already.
     """
     rows = own.rows("disparity", outcome=outcome)
     if not deciding_rows(rows):
         return None
-    found = who_gets_less(rows, confidence=own.confidence, of=of)
-    step = step_elsewhere(found.step) if elsewhere else found.step
+    found = found or who_gets_less(rows, confidence=own.confidence, of=of)
     decided, *others = _tables(own, rows, invented, measure)
     return section(
         title or own.title,
@@ -90,7 +88,7 @@ def disparity_section(
             "The groups' terms, invented groups, and other views",
             # Of measures it stands once; and without personas nothing is removed that δ would leave out.
             Paragraph(DISPARITY_MEANING, "small") if deciding_rows(rows)[0]["view"] == "all" and not measure else None,
-            paragraph(Markup(" ").join(filter(None, (found.bound, step, _tested(rows)))), "small"), *others,
+            paragraph(Markup(" ").join(filter(None, (found.bound, found.step, _tested(rows)))), "small"), *others,
             look="folded",
         ),
         anchor=anchor,

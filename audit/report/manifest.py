@@ -99,6 +99,11 @@ class ManifestView:
         return f"{scale_end(self.low)}\N{EN DASH}{scale_end(self.high)}"
 
     @property
+    def of_another_tool(self) -> bool:
+        """Whether another tool collected what the page shows."""
+        return self.method == "outside"
+
+    @property
     def has_prompt(self) -> bool:
         """Whether an example prompt was recorded."""
         return bool(self.system_prompt or self.user_prompt)

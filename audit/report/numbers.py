@@ -65,9 +65,9 @@ def show_interval(row: PlacedRow, low: str = "ci_low", high: str = "ci_high") ->
     return unbroken(show(row, low, write), show(row, high, write))
 
 
-def show_gap(row: PlacedRow, name: str = "delta") -> Markup:
+def show_gap(row: PlacedRow, name: str = "delta", low: str = "ci_low", high: str = "ci_high") -> Markup:
     """Show a gap in points, formatted as by `audit.tables.formatting.beside` its interval."""
-    return show(row, name, beside(row.number("ci_low"), row.number("ci_high")))
+    return show(row, name, beside(row.number(low), row.number(high)))
 
 
 def rounded(

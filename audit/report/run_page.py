@@ -18,7 +18,6 @@ from audit.report.summary import RenderedPage, Summary
 MAX_DOWNLOADS = 500_000
 """Bytes for all embedded tables together."""
 OTHER_PROMPTS = Markup("To get all prompts, run <code>python -m audit prompts</code> with the run's options.")
-_OUTSIDE = "outside"
 
 
 def render_run(
@@ -39,7 +38,7 @@ def render_run(
     """Render a run's page; the task's sections begin with :func:`answer_section`."""
     downloads, packed = pack_tables(tables, max_bytes=max_downloads)
     see = Markup(' <a href="#example-prompt">See one prompt</a>')
-    outside = view.method == _OUTSIDE
+    outside = view.of_another_tool
     page = render_page(
         "run.html.j2",
         styles=("style.css", *styles),
@@ -110,7 +109,7 @@ def source_of(view: ManifestView) -> Markup:
         "{}, revision {}; prompt {}; narratives: {}; {} {}; empathy-audit {}. "
         '<a href="#words">How to read this page</a>'
     )
-    when = "analysed on" if view.method == _OUTSIDE else "run of"
+    when = "analysed on" if view.of_another_tool else "run of"
     return said.format(
         *map(isolated, (view.model, view.revision, view.variant, view.stimuli)), when, view.date, view.version
     )

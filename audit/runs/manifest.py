@@ -689,6 +689,11 @@ class Manifest(_Written):
         return self.config.statistics
 
     @property
+    def real_dimensions(self) -> tuple[str, ...]:
+        """The dimensions, in order, without those of invented groups."""
+        return tuple(name for name in self.dimensions if name not in self.placebo)
+
+    @property
     def replicates(self) -> bool:
         """Whether the run is of the published study: of its released results, or asked anew as it asked."""
         return self.outside.released or self.preset == "replication"

@@ -240,14 +240,12 @@ def _tested(line: _GapLine, lines: Sequence[_GapLine], factors: FloatArray) -> d
 
 def _against(line: _GapLine, made: GapEstimate, factors: FloatArray) -> Iterator[str]:
     """Yield codes of what could make a trend or step that is shown: missing or inexact ratings, another control."""
-    plain, factors = factors, factors * units_of(*(point.gap for point in line.used))
-    used = list(zip(line.used, factors.tolist(), strict=True))
     nearest = made.ci_low if made.delta > 0 else -made.ci_high
     side = 1.0 if made.delta > 0 else -1.0
-    pulled = sum(_farthest(point.gap, side * factor) for point, factor in used)
+    pulled = _pulled(line, side * factors)
     if pulled and not nearest + pulled > 0:
         yield "missing"
-    off = sum(abs(factor) * point.gap.off for point, factor in used)
+    off = sum(abs(factor) * gap.off for gap, factor in _in_one_unit(line, factors))
     if off > 0 and not nearest > off:
         yield "bounded"
     picks: dict[str, _Pick] = {
@@ -258,12 +256,23 @@ def _against(line: _GapLine, made: GapEstimate, factors: FloatArray) -> Iterator
     for code, pick in picks.items():
         if any(pick(point.gap) is not None for point in line.used):
             try:
-                again = line.sum_of(plain, pick)
+                again = line.sum_of(factors, pick)
             except NotEstimableError:
                 yield code
             else:
                 if not again.leaves_out_zero(side):
                     yield code
+
+
+def _in_one_unit(line: _GapLine, factors: FloatArray) -> list[tuple[DecidedGap, float]]:
+    """Return each run's gap with its factor, which brings all to one unit."""
+    gaps = [point.gap for point in line.used]
+    return list(zip(gaps, (factors * units_of(*gaps)).tolist(), strict=True))
+
+
+def _pulled(line: _GapLine, factors: FloatArray) -> float:
+    """How far missing ratings could pull the sum of the runs' gaps, each times its factor, below its estimate."""
+    return sum(_farthest(gap, factor) for gap, factor in _in_one_unit(line, factors))
 
 
 def _farthest(gap: DecidedGap, factor: float) -> float:
@@ -293,11 +302,10 @@ def missing_may_widen(first: SeriesPoint, second: SeriesPoint, *, confidence: fl
     NotEstimableError without a narrative that both have.
     """
     line = _GapLine((first, second), (first, second), "", confidence)
-    made = line.sum_of(np.array([1.0, -1.0]))
-    factors = zip(units_of(first.gap, second.gap), (1.0, -1.0), strict=True)
-    used = list(zip(line.used, [unit * sign for unit, sign in factors], strict=True))
-    lower, higher = (sum(_farthest(point.gap, side * factor) for point, factor in used) for side in (1.0, -1.0))
-    return clearly_farther((made.ci_low + lower, made.ci_high - higher), (made.ci_low, made.ci_high))
+    factors = np.array([1.0, -1.0])
+    made = line.sum_of(factors)
+    widest = made.ci_low + _pulled(line, factors), made.ci_high - _pulled(line, -factors)
+    return clearly_farther(widest, (made.ci_low, made.ci_high))
 
 
 def clearly_farther(wide: tuple[float, float], narrow: tuple[float, float]) -> bool:

@@ -99,11 +99,10 @@ def _scope(collected: Collected) -> Iterator[str]:
     for paragraph in _told(collected, _MEASURES[collected.kind], _OF_GROUPS.get(collected.kind, "")):
         yield from (paragraph, "")
     alone = not collected.has_perceivers
-    dimensions = [name for name in manifest.dimensions if name not in manifest.placebo]
     yield markdown_table(
         [
             ("model", " ".join(filter(None, (manifest.model.name, manifest.model.revision)))),
-            ("groups differ in", ", ".join(dimensions)),
+            ("groups differ in", ", ".join(manifest.real_dimensions)),
             ("groups as perceivers", "" if alone else _members(collected, "perceiver_group")),
             ("groups as experiencers", _members(collected, "experiencer_group")),
             ("narratives", said_of_narratives(manifest) if manifest.stimuli.source else ""),

@@ -49,7 +49,7 @@ def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
         yield "strategy", manifest.strategy.name
     if manifest.stimuli.source:
         yield "narratives", said_of_narratives(manifest)
-    yield "dimensions", ", ".join(name for name in manifest.dimensions if name not in manifest.placebo)
+    yield "dimensions", ", ".join(manifest.real_dimensions)
     if manifest.placebo:
         yield "invented groups (a control)", ", ".join(manifest.placebo)
     if check := said_of_check(collected):

@@ -343,7 +343,7 @@ def _measure(
     from audit.statistics.ratings import compact_ratings
 
     manifest = _on_scale_of(Manifest.read(path), path, measure)
-    known = [name for name in manifest.dimensions if name not in manifest.placebo]
+    known = manifest.real_dimensions
     unknown = next((name for name in dimensions if name not in known), None)
     if unknown is not None:
         raise ConfigError(f"dimensions={unknown}: {path} has no such dimension; it has {', '.join(known)}")
@@ -621,8 +621,7 @@ def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
 
 def _left_out(run: _Measured, dimensions: Sequence[str]) -> Iterator[str]:
     """Say which dimensions of a run were not looked at."""
-    there = [name for name in run.manifest.dimensions if name not in run.manifest.placebo]
-    left = [name for name in there if name not in dimensions] if dimensions else []
+    left = [name for name in run.manifest.real_dimensions if name not in dimensions] if dimensions else []
     if left:
         yield f"dimensions={','.join(dimensions)}: {listed(left)} {either(len(left), 'was', 'were')} not tested"
 

@@ -25,7 +25,6 @@ from audit.report.verdicts import is_of_measure
 from audit.tables.formatting import (
     MEANING,
     MISSING,
-    beside,
     count,
     coverage,
     dimension_title,
@@ -372,8 +371,8 @@ def _delta(row: PlacedRow, axis: Axis, level: str) -> IndexCell:
     number = row.number("delta")
     if not math.isfinite(number):
         return IndexCell(MISSING, "")
-    write = beside(row.number("ci_low"), row.number("ci_high")) if row["unit"] == "points" else rounded(row)
-    said = Markup('<span class="figures">{} ({})</span>').format(show(row, "delta", write), _interval(row, level))
+    shown = show_gap(row) if row["unit"] == "points" else show(row, "delta", rounded(row))
+    said = Markup('<span class="figures">{} ({})</span>').format(shown, _interval(row, level))
     return IndexCell(_drawn(row, axis) + said, repr(number))
 
 
@@ -383,8 +382,9 @@ def _disparity(row: PlacedRow) -> IndexCell:
     if not math.isfinite(number):
         return IndexCell(MISSING, "")
     ends = "disparity_low", "disparity_high"
-    write = beside(*map(row.number, ends)) if row["unit"] == "points" else rounded(row, *ends)
-    return IndexCell(show(row, "disparity", write), repr(number))
+    in_points = row["unit"] == "points"
+    shown = show_gap(row, "disparity", *ends) if in_points else show(row, "disparity", rounded(row, *ends))
+    return IndexCell(shown, repr(number))
 
 
 def _interval(row: PlacedRow, level: str, low_end: str = "ci_low", high_end: str = "ci_high") -> Markup:
@@ -399,7 +399,7 @@ def _response(row: PlacedRow) -> Markup:
     """Show how much higher a story's own emotion is rated than a wrong one, without any identity."""
     if not math.isfinite(row.number("response")):
         return Markup("")
-    shown = show(row, "response", beside(row.number("response_low"), row.number("response_high")))
+    shown = show_gap(row, "response", "response_low", "response_high")
     if math.isfinite(row.number("response_low")):
         shown += Markup(" ({})").format(show_interval(row, "response_low", "response_high"))
     if math.isfinite(row.number("share_higher")):

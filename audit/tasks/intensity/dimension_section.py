@@ -35,7 +35,7 @@ from audit.tables.disparity import REFUSALS, deciding_rows
 from audit.tables.formatting import points
 from audit.tables.shared import OVERALL
 from audit.tasks.intensity import dimension_tables
-from audit.tasks.intensity.first_screen import OUTSIDE, FirstScreenGap
+from audit.tasks.intensity.first_screen import FirstScreenGap
 
 FIGURES: Final = {
     "interaction": (
@@ -211,7 +211,7 @@ class Rated:
         """
         make = partial(
             disparity_section, self._own, self._picture("disparity"), invented=self._invented,
-            anchor=self.groups_anchor, elsewhere=self._view.method == OUTSIDE,
+            anchor=self.groups_anchor, found=self.less,
         )  # fmt: skip
         if several and self.less is not None and not self.less.found:
             return make(title=self._headed(self.less.kind), look="folded")
@@ -306,14 +306,14 @@ def overall_card(told: FirstScreenGap) -> Card:
 
 def _answer_for(view: ManifestView, found: WordedResult) -> WordedResult:
     """Return an answer with a step that its reader can take: who used another tool has none of our options."""
-    if view.method != OUTSIDE:
+    if not view.of_another_tool:
         return found
     return replace(found, verdict=replace(found.verdict, step=step_elsewhere(found.verdict.step)))
 
 
 def _less_for(view: ManifestView, less: DisparitySentence) -> DisparitySentence:
     """Return the answer on groups with such a step."""
-    return replace(less, step=step_elsewhere(less.step)) if view.method == OUTSIDE else less
+    return replace(less, step=step_elsewhere(less.step)) if view.of_another_tool else less
 
 
 # --- The answer in words ---------------------------------------------------------------------------------------------

@@ -53,8 +53,6 @@ _COVERED_BY_D: Final = {
     "narratives_and_labels": "narratives like these, beyond what the words for groups differ by",
 }
 """The same of D, by the scope of the row that decides."""
-OUTSIDE: Final = "outside"
-"""How ratings were obtained that another tool collected."""
 _NOTHING: Final = Markup("")
 _OPEN: Final = frozenset({"absent", "undecided"})
 _FOUND: Final = ("gap", "within")
@@ -292,7 +290,7 @@ def _asked(
     one, other = (Markup(" (such as <bdi>“{}”</bdi>)").format(brief(name, at_most=40)) for name in who or ("", ""))
     if who is None:
         one = other = Markup("")
-    start = "Another tool collected these ratings: " if view.method == OUTSIDE else ""
+    start = "Another tool collected these ratings: " if view.of_another_tool else ""
     model = "a model" if start and view.model == view.stimuli else view.model  # without model=, the file has its place
     if without_perceivers:
         return Markup(

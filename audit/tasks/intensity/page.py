@@ -93,7 +93,7 @@ def render_report(
     }
     limiting = {remark.text for remark in remarks if remark.code in LIMITS}
     variants = ", ".join(dict.fromkeys(brief(variant) for _, variant in measured)) or view.variant
-    outside = view.method == "outside"
+    outside = view.of_another_tool
     ratings_by = Markup("another tool") if outside else isolated(view.method)
     explored = explorer if explorer and explorer.heatmaps else None
     codes = {remark.code for remark in remarks}

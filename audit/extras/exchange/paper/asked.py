@@ -86,7 +86,7 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
     manifest = study.manifest
     yield _task(study)
     yield from _narratives(study)
-    dimensions = [name for name in manifest.dimensions if name not in manifest.placebo]
+    dimensions = manifest.real_dimensions
     crossed = [text for name in dimensions if (text := _identities(study.rows, name))]
     if crossed:
         asked = "rated" if manifest.elicitation.method == OUTSIDE else "asked"
