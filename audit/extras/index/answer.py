@@ -118,7 +118,8 @@ def next_of_runs(rows: Sequence[_Row], *, compared: bool, run_dir: str) -> Index
             row["next_command"] for row in left_rows
             if step != STEPS["other_model"] or not asked_before(str(row["next_command"]), row, rows)
         ]  # fmt: skip
-        where = f" ({n} of {len(runs)} runs: {first_few(own, at_most=1)})" if len(runs) > 1 else ""
+        named = first_few(own, _NAMED if n <= _NAMED else 1)
+        where = f" ({n} of {len(runs)} runs: {named})" if len(runs) > 1 else ""
         made = tuple(dict.fromkeys(filter(None, map(str, commands))))
         place = _HERE if any(each.startswith((command_line("report"), command_line("gate"))) for each in made) else ""
         return IndexStep(f"{step}{where}{place}", made)
