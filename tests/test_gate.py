@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -147,6 +148,28 @@ def test_few_and_noisy_narratives_are_undecided_and_the_narratives_that_would_do
     assert f"at least {needed:,.0f} narratives (this run has 25)" in found["sentence"]
     enough = make_run(two_terms(n=int(needed), **noisy, seed=6), "enough")
     assert gate(enough, "margin=4") == 0
+
+
+def test_narratives_that_would_do_are_told_of_each_dimension_if_these_have_unequal_numbers_of_them(make_run):
+    own = {"religion": (25, "a"), "nationality": (60, "b")}
+    tables = [two_terms(n=n, sd=8.0, seed=n) for n, _ in own.values()]
+    ratings = pd.concat(
+        [table.ratings.assign(dimension=name, narrative_id=letter + table.ratings["narrative_id"])
+         for table, (name, (_, letter)) in zip(tables, own.items(), strict=True)]
+    )  # fmt: skip
+    groups = pd.concat([table.groups.assign(dimension=name) for table, name in zip(tables, own, strict=True)])
+    run = make_run(planted.Planted(ratings, groups))
+    assert gate(run, "margin=4", "strict_average=true") == 3
+    found = verdict(run)
+    needed = {row["dimension"]: row["n_narratives_needed"] for row in found["gaps"]}
+    told = " and ".join(f"{needed[name]:,.0f} narratives of {name} (this run has {n})" for name, (n, _) in own.items())
+    assert f"run again with at least {told}, which show" in found["sentence"]
+    # of both together, as many times more as the dimension needs that needs most
+    assert (found["n_narratives"], found["n_narratives_needed"]) == (
+        85, max(math.ceil(needed[name] * 85 / n) for name, (n, _) in own.items())
+    )  # fmt: skip
+    # each dimension needs what it would need without the other, in the same family of two
+    assert needed["nationality"] < 1.3 * needed["religion"] < 2 * needed["nationality"]
 
 
 def test_an_uncontrolled_gap_is_no_proof(make_run):

@@ -346,8 +346,7 @@ def decide_verdicts(
     margins: dict[Kind, float] = {
         "average": of_margin, "emotion": of_margin, "group": of_margin, "refusals": refusal_margin,
     }  # fmt: skip
-    n_narratives = len({key for gap in gaps for key in gap.narrative_ids})
-    held = hold(gaps, None, margins=margins, alpha=alpha, power=power, n_narratives=n_narratives)
+    held = hold(gaps, None, margins=margins, alpha=alpha, power=power)
     judged = judge(held, limits)
     averages = [each for each in judged if each.held.gap.kind == "average"]
     p = np.array([_NAN if isinstance(made := each.held.gap.made, NotEstimableError) else made.p for each in averages])
@@ -361,7 +360,7 @@ def decide_verdicts(
         found.append(
             _verdict(
                 each, beneath, limits.of(place), p_adjusted=p_adjusted, margin=margin, least_gap=least_gap, alpha=alpha,
-                power=power, n_run=n_narratives,
+                power=power,
                 known={"rank": rank, "n_dealings": n_dealings, **dict(response or {})},
             )
         )  # fmt: skip
@@ -378,7 +377,6 @@ def _verdict(
     least_gap: float,
     alpha: float,
     power: float,
-    n_run: int,
     known: Mapping[str, Any],
 ) -> Verdict:
     gap = judged.held.gap
@@ -450,7 +448,7 @@ def _verdict(
             open_margin = judged.held.reasons or outside
         n_needed = _NAN
         if set(open_margin) & _MORE_NARRATIVES:
-            n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run)
+            n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power)
         reasons = (*lacking, *open_margin)
         return Verdict(
             code="gap", claim=claim, direction=1 if sign > 0 else -1, size=size, reasons=reasons,
@@ -473,7 +471,7 @@ def _verdict(
                 reasons = ("gap_in_same_words",)
     n_needed = _NAN
     if set(reasons) <= _MORE_NARRATIVES:
-        n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run)
+        n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power)
     return Verdict(code="undecided", reasons=reasons, next_step=next_step_for(reasons), n_needed=n_needed, **own)
 
 
@@ -490,10 +488,8 @@ def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[st
     return beyond, rest
 
 
-def _n_needed(
-    gap: DecidedGap, margin: float | None, least_gap: float, *, alpha: float, power: float, n_run: int
-) -> float:
-    """Narratives of the run that would rule out the margin; NaN if no number does, or if those of the run would do."""
+def _n_needed(gap: DecidedGap, margin: float | None, least_gap: float, *, alpha: float, power: float) -> float:
+    """Narratives of the estimate that would rule out the margin; NaN if no number does, or if its own would do."""
     assert isinstance(gap.made, GapEstimate)
     wanted = (least_gap if margin is None else margin) - gap.off
     made = gap.made
@@ -503,9 +499,9 @@ def _n_needed(
     n = max(
         narratives_to_bound(wanted, reach=gap.reach, alpha=alpha, gaps=made.by_narrative, power=power),
         narratives_to_rule_out(wanted, sd, power=power, alpha=alpha) if sd > 0 else 0,
-    ) * n_run / made.n_narratives  # fmt: skip
+    )  # fmt: skip
     needed = float(max(FEW_NARRATIVES, math.ceil(n))) if n < _MOST_NARRATIVES else _NAN
-    return needed if needed > n_run else _NAN
+    return needed if needed > made.n_narratives else _NAN
 
 
 _NEXT: Final = (

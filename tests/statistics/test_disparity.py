@@ -606,7 +606,7 @@ def beside(run, baseline, *, margin=2.0):
     """Hold disparities beside a baseline's, by group."""
     held = hold(
         list(run.values()), {gap.key: gap for gap in baseline.values()}, margins={"disparity": margin}, alpha=0.05,
-        power=0.8, n_narratives=40,
+        power=0.8,
     )  # fmt: skip
     return {each.gap.member: each for each in held}
 
