@@ -28,6 +28,7 @@ REASONS: Final = {
     "number_mass": "the model would mostly write something other than a number",
     "noise_floor": "asking again changes δ by as much",
     "own_stories": "each group has stories of its own, and they may be why",
+    "few_shared": "the dimensions share too few narratives",
     "few_narratives": "too few narratives",
     "many_missing": "many ratings are missing",
     "incomplete_narratives": "many narratives are incomplete",
@@ -58,6 +59,8 @@ REASONS: Final = {
 STEPS: Final = {
     "nothing": "No further run is needed: the answer is clear.",
     "more_narratives": "Run again with more narratives.",
+    "shared_narratives": "Read each dimension by itself. For their mean, run again with narratives that all of them "
+    "have.",
     "more_groups": "Run again with at least five groups and two terms each: fewer cannot show a gap between groups.",
     "controls": "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1).",
     "missing_shift": "Find out why ratings are missing, or set how far they may be from the expected ratings "

@@ -45,8 +45,8 @@ VOID: Final = (
 )  # fmt: skip
 """Remarks that allow no verdict in either direction, the most telling first."""
 HELD_BACK: Final = (
-    "few_narratives", "many_missing", "incomplete_narratives", "refusal_gap", "unrated_identity", "scale_end",
-    "beyond_scale", "not_additive", "not_converged",
+    "few_shared", "few_narratives", "many_missing", "incomplete_narratives", "refusal_gap", "unrated_identity",
+    "scale_end", "beyond_scale", "not_additive", "not_converged",
 )  # fmt: skip
 """Remarks that allow neither finding a gap nor ruling one out."""
 NOT_RULED_OUT: Final = ("intensity_not_followed", "scale_unused")
@@ -88,11 +88,11 @@ class Verdict:
         Codes of what keeps the verdict back; for ``no_verdict`` why there is none.
     next_step
         Code of the step that would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``,
-        ``missing_shift``, ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``,
-        ``other_model``, ``other_terms`` or ``ask_again``.
+        ``shared_narratives``, ``missing_shift``, ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``,
+        ``other_elicitation``, ``other_model``, ``other_terms`` or ``ask_again``.
     n_needed
-        Narratives that would show, with the planned chance, that no average gap is larger than the margin (without one,
-        than the least gap of interest); NaN if more narratives would not help.
+        How large ``n_narratives`` must be to show, with the planned chance, that no average gap is larger than the
+        margin (without one, than the least gap of interest); NaN if more narratives would not help.
     control, scope
         The deciding estimate's; see :class:`~audit.statistics.deciding_estimate.DecidedGap`.
     why_pairs
@@ -396,7 +396,8 @@ def _verdict(
     void = tuple(code for code in VOID if code in codes)
     if isinstance(gap.made, NotEstimableError):
         code: Code = "no_verdict" if void else "no_estimate"
-        why = void or (("no_perceivers",) if "no_perceivers" in codes else ("not_estimable",))
+        known_why = next((code for code in ("no_perceivers", "few_shared") if code in codes), "not_estimable")
+        why = void or (known_why,)
         return Verdict(code=code, reasons=why, next_step=next_step_for(why), **own)
     made = gap.made
 
@@ -518,6 +519,7 @@ _NEXT: Final = (
     ("beyond_scale", "other_scale"),
     ("intensity_not_followed", "other_model"),
     ("scale_unused", "other_scale"),
+    ("few_shared", "shared_narratives"),
     ("few_narratives", "more_narratives"),
     ("unrated_identity", "missing_shift"),
     ("many_missing", "missing_shift"),
