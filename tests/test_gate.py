@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -324,6 +325,27 @@ def test_a_check_that_shows_nothing_withholds_no_verdict_and_is_said_beside_it(m
     [note] = [note for note in verdict(run)["notes"] if "follow" in note]
     # (1.96 + 0.84)² · 11.83² = 1,099 narratives and some for the t distribution
     assert re.search(r"not shown to follow the story: 1,1\d\d narratives or more would decide", note)
+
+
+@pytest.mark.parametrize("how", ["no check", "a check of its own", "its own is gone"])
+def test_a_story_check_of_another_run_is_none_of_this_one(make_run, capsys, how):
+    """Another revision of the model, or another prompt, followed the story."""
+    other = checked(make_run(two_terms(n=30), "other"), own=SPREAD + 40, wrong=np.zeros(60))
+    run = make_run(two_terms(n=30))
+    if how != "no check":
+        checked(run, own=SPREAD / 10, wrong=np.zeros(60))
+    (run / "manipulation.parquet").unlink(missing_ok=True)
+    if how != "its own is gone":
+        shutil.copy(other / "manipulation.parquet", run)
+    assert gate(run, "margin=90") == 2
+    said = {
+        "no check": "was not stored by this run", "a check of its own": "has changed since it was stored",
+        "its own is gone": "was stored but is gone",
+    }  # fmt: skip
+    assert f"manipulation.parquet {said[how]}" in capsys.readouterr().err
+    assert main(["verify", str(run), "accept=true"]) == 0
+    assert gate(run, "margin=90") == 3
+    assert "files of the run changed after they were stored" in of(verdict(run), "average")["why"]
 
 
 @pytest.mark.parametrize(("gap", "code"), [(0.0, 3), (5.0, 1)])
