@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from zlib import crc32
@@ -46,25 +46,27 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NO
     emotions, as long as there are such, so that the check is of what the run asks about. A larger ``size`` adds
     narratives and changes no prompt of a smaller one.
 
-    The wrong emotion is of the opposite valence: one of the run's own emotions, else one of the source's. Where there
-    is none of that valence it is any other emotion, in the same order. An emotion that the same text is also told as,
-    or that is asked about in the same words, is not wrong. A source of one emotion has none.
+    The wrong emotion is of the opposite valence, which a user's file may give of its emotions: one of the run's own
+    emotions, else one of the source's. Where there is none of that valence it is any other emotion, in the same order.
+    An emotion that the same text is also told as, or that is asked about in the same words, is not wrong. A source of
+    one emotion has none.
     """
     told = grid.narratives.narratives
     others = [each for each in grid.narratives.others if grid.can_show(each)]
     own = {each.emotion: each.words for each in told}
     words = {each.emotion: each.words for each in others} | own
+    given = grid.narratives.valence
     versions: dict[tuple[str, str], Narrative] = {}
     if any(each.situation for each in told):
         versions = {(each.situation, each.intensity): each for each in geneva20_versions()}
     perceiver = Identity(NO_PERSONA, NO_PERSONA, ())
     labels = _labels_of_texts((*told, *grid.narratives.others))
-    for narrative in (*told, *_drawn(others, size, told=told, seed=seed)):
+    for narrative in (*told, *_drawn(others, size, told=told, given=given, seed=seed)):
         shown = {OWN: narrative}
         alike = {each for text in _texts(narrative) for each in labels[text]}
         alike |= {each for each in words if _in_same_words(words[each], narrative.words)}
-        if wrong := _wrong_emotion(narrative, (own, words), alike=alike, seed=seed):
-            shown[WRONG] = replace(narrative, emotion=wrong, words=words[wrong])
+        if wrong := _wrong_emotion(narrative, (own, words), alike=alike, given=given, seed=seed):
+            shown[WRONG] = replace(narrative, emotion=wrong, words=words[wrong], valence=given.get(wrong, ""))
         for intensity in ("mild", "strong"):
             if (narrative.situation, intensity) in versions:
                 shown[intensity] = versions[narrative.situation, intensity]
@@ -73,13 +75,15 @@ def manipulated(grid: PromptGrid, *, size: int, seed: int, nobody: Identity = NO
             yield Manipulated(cell, narrative.narrative_id, kind)
 
 
-def _drawn(others: Sequence[Narrative], size: int, *, told: Sequence[Narrative], seed: int) -> Iterator[Narrative]:
+def _drawn(
+    others: Sequence[Narrative], size: int, *, told: Sequence[Narrative], given: Mapping[str, str], seed: int
+) -> Iterator[Narrative]:
     """Draw narratives beside those told: of a larger draw a smaller one is the beginning, see :func:`manipulated`."""
     rng = np.random.default_rng([seed, crc32(b"manipulation")])
     first = {each.emotion for each in told}
     order = sorted(rng.permutation(len(others)).tolist(), key=lambda place: others[place].emotion not in first)
-    leanings = [leaning(each.emotion) for each in others]
-    counts = Counter(leaning(each.emotion) for each in told)
+    leanings = [leaning(each.emotion, given) for each in others]
+    counts = Counter(leaning(each.emotion, given) for each in told)
     while order:
         least = min((1, -1), key=counts.__getitem__)
         there = counts.total() >= size
@@ -94,9 +98,13 @@ def _drawn(others: Sequence[Narrative], size: int, *, told: Sequence[Narrative],
         yield others[place]
 
 
-def leaning(emotion: str) -> int:
-    """Return 1 for a pleasant emotion, −1 for an unpleasant one, and 0 for any other, or one that is not packaged."""
-    return {"positive": 1, "negative": -1}.get(emotion_valence().get(emotion, ""), 0)
+def leaning(emotion: str, given: Mapping[str, str]) -> int:
+    """Return 1 for a pleasant emotion, −1 for an unpleasant one, and 0 for any other, or of unknown valence.
+
+    ``given`` has the valence of emotions of a user's file; of others the packaged one counts.
+    """
+    valence = given.get(emotion) or emotion_valence().get(emotion, "")
+    return {"positive": 1, "negative": -1}.get(valence, 0)
 
 
 def _texts(narrative: Narrative) -> Iterator[str]:
@@ -121,11 +129,18 @@ def _in_same_words(one: EmotionWords, other: EmotionWords) -> bool:
     return any(own and own == theirs for own, theirs in pairs)
 
 
-def _wrong_emotion(narrative: Narrative, among: Sequence[Collection[str]], *, alike: Collection[str], seed: int) -> str:
+def _wrong_emotion(
+    narrative: Narrative,
+    among: Sequence[Collection[str]],
+    *,
+    alike: Collection[str],
+    given: Mapping[str, str],
+    seed: int,
+) -> str:
     """Draw an emotion that the narrative does not tell of, see :func:`manipulated`; empty where there is none."""
-    own = leaning(narrative.emotion)
+    own = leaning(narrative.emotion, given)
     others = [sorted(set(each) - {narrative.emotion, *alike}) for each in among]
-    opposed = [[emotion for emotion in each if leaning(emotion) == -own] for each in others]
+    opposed = [[emotion for emotion in each if leaning(emotion, given) == -own] for each in others]
     best = next(filter(None, [*(opposed if own else ()), *others]), None)
     rng = np.random.default_rng([seed, crc32(f"wrong emotion\n{narrative.narrative_id}".encode())])
     return str(rng.choice(best)) if best else ""

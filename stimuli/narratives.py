@@ -37,6 +37,7 @@ _DATA: Final = Path(__file__).parent / "data"
 GENEVA_FILE: Final = _DATA / "geneva_narratives.csv"
 GENEVA20_FILE: Final = _DATA / "geneva20_narratives.csv"
 _WORDS: Final = ("emotion_noun", "emotion_adjective")
+VALENCES: Final = ("positive", "negative", "neutral")
 _NO_VALUE: Final = frozenset({"na", "n/a", "#n/a", "nan", "null"})
 """What R, pandas, spreadsheets and data banks write where there is no value."""
 _SHOWN: Final = 50  # letters of a text that a message shows
@@ -89,6 +90,7 @@ class Narrative:
     # What was answered before each of `later`, to be shown as the model's; empty if the model answers itself.
     answered: tuple[str, ...] = ()
     identity: str = ""  # whose story it is, a group or a term: it is asked about with this experiencer alone
+    valence: str = ""  # of the emotion, one of VALENCES, if a user's file gives it; else empty
 
     def wording(self, name: str, *, experiencer: str = "the person") -> str:
         """Return the text in one of :data:`WORDINGS`, with these words in the experiencer's place, if it has one."""
@@ -125,6 +127,11 @@ class Narratives:
         return tuple(dict.fromkeys(n.emotion for n in self.narratives))
 
     @property
+    def valence(self) -> dict[str, str]:
+        """The valence of the emotions of which a user's file gives it, also of those that are not asked about."""
+        return {each.emotion: each.valence for each in (*self.narratives, *self.others) if each.valence}
+
+    @property
     def by_emotion(self) -> tuple[Narrative, ...]:
         """The narratives of each emotion together, as they are asked about."""
         rank = {emotion: place for place, emotion in enumerate(self.emotions)}
@@ -157,11 +164,12 @@ def load_narratives(
 
     ``source`` is ``geneva`` or ``geneva20`` (packaged), ``hou2025`` (the folder with the study's TSV files) or ``csv``
     (a user's file). ``columns`` has the file's column for each of ``narrative_id emotion neutral first_person
-    third_person emotion_noun emotion_adjective``; None where the file has none. Several columns may make an identifier.
+    third_person emotion_noun emotion_adjective valence``; None where the file has none. Several columns may make an
+    identifier.
     ``turns`` has the columns of what the person says later, in order, and ``identity`` the one of whose story it is.
-    ``emotion_noun`` and ``emotion_adjective`` are
+    ``emotion_noun``, ``emotion_adjective`` and ``valence`` are
     also taken from columns of these names, and from one row of an emotion for its others; see
-    :func:`stimuli.emotion_names.words_of_emotion` for what is taken where there are none.
+    :func:`stimuli.emotion_names.words_of_emotion` for the words that are taken where there are none.
 
     ``situations_per_emotion`` are drawn without replacement, each emotion from its own random stream, so that leaving
     out an emotion changes no other's draw; where stories have an ``identity``, so many of each. ``intensity`` is of
@@ -285,13 +293,14 @@ def choose_narratives(
 
 
 def hash_of(narratives: Iterable[Narrative]) -> str:
-    """Return the SHA-256 of narratives' texts, identifiers and emotion words, in their order."""
+    """Return the SHA-256 of narratives' texts, identifiers, emotion words and given valence, in their order."""
     digest = hashlib.sha256()
     for n in narratives:
         texts = (n.neutral, n.first_person, n.third_person)
         later = (n.later, n.answered) if n.later else ()
         bound = (n.identity,) if n.identity else ()
-        parts = (n.narrative_id, n.emotion, n.words.noun, n.words.adjective, *texts, *later, *bound)
+        given = ({"valence": n.valence},) if n.valence else ()  # another one makes other prompts of the story check
+        parts = (n.narrative_id, n.emotion, n.words.noun, n.words.adjective, *texts, *later, *bound, *given)
         digest.update(json.dumps(parts).encode() + b"\n")
     return digest.hexdigest()
 
@@ -370,12 +379,13 @@ def _read_csv(
         path,
         named,
         of="narratives",
-        may_be_empty=_WORDS,
-        may_be_missing=[word for word in _WORDS if word not in named],
+        may_be_empty=(*_WORDS, "valence"),
+        may_be_missing=[name for name in (*_WORDS, "valence") if name not in named],
         missing=missing,
         key=_column_key,
     )
     _check_own(read, path, named)
+    valence = _valence(read, path, str(named.get("valence", "valence")))
     if shown in named:
         column = named[shown]
         _check_told(read, shown, column if isinstance(column, str) else ", ".join(column), third_person_fits)
@@ -383,7 +393,10 @@ def _read_csv(
     words, said = complete(
         [(row["emotion"], row["emotion_noun"], row["emotion_adjective"]) for row in cells], place=path
     )
-    rows = [_narrative(row, own) for row, own in zip(cells, words, strict=True)]
+    rows = [
+        _narrative(row | {"valence": valence.get(row["emotion"], "")}, own)
+        for row, own in zip(cells, words, strict=True)
+    ]
     _check_unique(rows, str(path))
     return rows, said
 
@@ -430,6 +443,25 @@ def _check_own(
                 place, f"narrative {cells['narrative_id']!r} has the text and the emotion of {twin!r}; keep one of them"
             )
     faults.check()
+
+
+def _valence(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, column: str) -> dict[str, str]:
+    """Return the valence of the emotions of which a file gives it; StimulusError if it is none, or rows differ."""
+    faults = Faults(str(path))
+    valence: dict[str, str] = {}
+    for place, cells in read:
+        cell, emotion = cells["valence"], cells["emotion"]
+        if not cell:
+            continue
+        if cell not in VALENCES:
+            faults.add(place, f"{cell!r} in column {column!r} is no valence; {suggest(cell, VALENCES)}")
+        elif valence.setdefault(emotion, cell) != cell:
+            faults.add(
+                place,
+                f"the emotion {emotion!r} is {cell}, but {valence[emotion]} before; give it one valence",
+            )
+    faults.check()
+    return valence
 
 
 def _check_told(
@@ -520,6 +552,7 @@ def _narrative(cells: Mapping[str, str], words: EmotionWords) -> Narrative:
         intensity=cells.get("intensity", ""),
         later=tuple(cells[name] for name in LATER_TURNS if name in cells),
         identity=cells.get("identity", ""),
+        valence=cells.get("valence", ""),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -147,6 +149,28 @@ def test_few_and_noisy_narratives_are_undecided_and_the_narratives_that_would_do
     assert f"at least {needed:,.0f} narratives (this run has 25)" in found["sentence"]
     enough = make_run(two_terms(n=int(needed), **noisy, seed=6), "enough")
     assert gate(enough, "margin=4") == 0
+
+
+def test_narratives_that_would_do_are_told_of_each_dimension_if_these_have_unequal_numbers_of_them(make_run):
+    own = {"religion": (25, "a"), "nationality": (60, "b")}
+    tables = [two_terms(n=n, sd=8.0, seed=n) for n, _ in own.values()]
+    ratings = pd.concat(
+        [table.ratings.assign(dimension=name, narrative_id=letter + table.ratings["narrative_id"])
+         for table, (name, (_, letter)) in zip(tables, own.items(), strict=True)]
+    )  # fmt: skip
+    groups = pd.concat([table.groups.assign(dimension=name) for table, name in zip(tables, own, strict=True)])
+    run = make_run(planted.Planted(ratings, groups))
+    assert gate(run, "margin=4", "strict_average=true") == 3
+    found = verdict(run)
+    needed = {row["dimension"]: row["n_narratives_needed"] for row in found["gaps"]}
+    told = " and ".join(f"{needed[name]:,.0f} narratives of {name} (this run has {n})" for name, (n, _) in own.items())
+    assert f"run again with at least {told}, which show" in found["sentence"]
+    # of both together, as many times more as the dimension needs that needs most
+    assert (found["n_narratives"], found["n_narratives_needed"]) == (
+        85, max(math.ceil(needed[name] * 85 / n) for name, (n, _) in own.items())
+    )  # fmt: skip
+    # each dimension needs what it would need without the other, in the same family of two
+    assert needed["nationality"] < 1.3 * needed["religion"] < 2 * needed["nationality"]
 
 
 def test_an_uncontrolled_gap_is_no_proof(make_run):
@@ -301,6 +325,27 @@ def test_a_check_that_shows_nothing_withholds_no_verdict_and_is_said_beside_it(m
     [note] = [note for note in verdict(run)["notes"] if "follow" in note]
     # (1.96 + 0.84)² · 11.83² = 1,099 narratives and some for the t distribution
     assert re.search(r"not shown to follow the story: 1,1\d\d narratives or more would decide", note)
+
+
+@pytest.mark.parametrize("how", ["no check", "a check of its own", "its own is gone"])
+def test_a_story_check_of_another_run_is_none_of_this_one(make_run, capsys, how):
+    """Another revision of the model, or another prompt, followed the story."""
+    other = checked(make_run(two_terms(n=30), "other"), own=SPREAD + 40, wrong=np.zeros(60))
+    run = make_run(two_terms(n=30))
+    if how != "no check":
+        checked(run, own=SPREAD / 10, wrong=np.zeros(60))
+    (run / "manipulation.parquet").unlink(missing_ok=True)
+    if how != "its own is gone":
+        shutil.copy(other / "manipulation.parquet", run)
+    assert gate(run, "margin=90") == 2
+    said = {
+        "no check": "was not stored by this run", "a check of its own": "has changed since it was stored",
+        "its own is gone": "was stored but is gone",
+    }  # fmt: skip
+    assert f"manipulation.parquet {said[how]}" in capsys.readouterr().err
+    assert main(["verify", str(run), "accept=true"]) == 0
+    assert gate(run, "margin=90") == 3
+    assert "files of the run changed after they were stored" in of(verdict(run), "average")["why"]
 
 
 @pytest.mark.parametrize(("gap", "code"), [(0.0, 3), (5.0, 1)])

@@ -131,7 +131,7 @@ def test_pleasant_emotions_are_rated_higher_whatever_happened(grid):
     ratings = [int(written.text) for written in engine.write(prompts, max_tokens=9)]
     of_kind = {kind: [] for kind in (1, 0, -1)}
     for each, rating in zip(asked, ratings, strict=True):
-        of_kind[leaning(each.cell.narrative.emotion)].append(rating)
+        of_kind[leaning(each.cell.narrative.emotion, {})].append(rating)
     assert np.mean(of_kind[1]) - np.mean(of_kind[-1]) == pytest.approx(20, abs=1)
 
 

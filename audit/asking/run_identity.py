@@ -339,6 +339,7 @@ def _describe_narratives(narratives: Narratives | None) -> dict[str, Any]:
         "n_available": narratives.n_available,
         "n_emotions": len(narratives.emotions),
         "emotions": list(narratives.emotions),
+        **({"valence": narratives.valence} if narratives.valence else {}),
         "sha256": narratives.sha256,
     }
 

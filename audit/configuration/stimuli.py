@@ -15,7 +15,7 @@ from stimuli.pairs import PairsAsked
 class ColumnsConfig(GroupWithNewOptions):
     """Column names in a user's file of narratives; None if the file lacks the column."""
 
-    _of_servers = ("turns", "identity")
+    _of_servers = ("turns", "identity", "valence")
 
     narrative_id: str | tuple[str, ...] | None = Field(
         description="stimuli=csv: the column with the narrative's identifier; [a,b] if several columns identify it "
@@ -38,6 +38,11 @@ class ColumnsConfig(GroupWithNewOptions):
     emotion_adjective: str | None = Field(
         description='stimuli=csv: the column with the emotion\'s adjective, as in "how angry"; null = '
         "emotion_adjective, if the file has it, else a packaged word"
+    )
+    valence: str | None = Field(
+        default=None,
+        description="stimuli=csv: the column that says of emotions whether they are positive, negative or neutral, so "
+        "that a wrong emotion is of the opposite kind; null = valence, if the file has it, else of packaged emotions",
     )
     turns: Words | None = Field(
         default=None,

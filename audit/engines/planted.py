@@ -132,7 +132,7 @@ class PlantedEngine:
         told = f"narrative {planted.seed} {narrative.narrative_id}"
         mean = MIDDLE + NARRATIVES_VARY * (2 * _share(told) - 1)
         mean += planted.response * (_INTENSITIES.get(narrative.intensity, 0.0) - cell.is_wrong)
-        mean += planted.pleasant / 2 * leaning(narrative.emotion)
+        mean += planted.pleasant / 2 * leaning(narrative.emotion, {narrative.emotion: narrative.valence})
         if planted.echo and _repeats(cell.perceiver, cell.experiencer):
             mean += planted.echo
         if cell.dimension.placebo:

@@ -66,6 +66,7 @@ class ManifestView:
     low_label: str  # what the ends mean, e.g. "not at all"
     high_label: str
     stimuli: str  # source of the narratives
+    n_narratives: int  # that the run asks about; 0 if not recorded
     n_available: int  # narratives in that source; 0 if not recorded
     language: str  # for prompts not in English
     language_code: str
@@ -146,6 +147,7 @@ def view_manifest(manifest: Manifest, *, rated: bool = True, shown: Mapping[str,
         low_label=_text(scale.low_label, absent=""),
         high_label=_text(scale.high_label, absent=""),
         stimuli=_text(manifest.stimuli.source),
+        n_narratives=manifest.stimuli.n_narratives or 0,
         n_available=manifest.stimuli.n_available or 0,
         language="" if spoken.is_english else _text(spoken.name),
         language_code=_text(spoken.code),

@@ -28,6 +28,7 @@ REASONS: Final = {
     "number_mass": "the model would mostly write something other than a number",
     "noise_floor": "asking again changes δ by as much",
     "own_stories": "each group has stories of its own, and they may be why",
+    "few_shared": "the dimensions share too few narratives",
     "few_narratives": "too few narratives",
     "many_missing": "many ratings are missing",
     "incomplete_narratives": "many narratives are incomplete",
@@ -58,6 +59,8 @@ REASONS: Final = {
 STEPS: Final = {
     "nothing": "No further run is needed: the answer is clear.",
     "more_narratives": "Run again with more narratives.",
+    "shared_narratives": "Read each dimension by itself. For their mean, run again with narratives that all of them "
+    "have.",
     "more_groups": "Run again with at least five groups and two terms each: fewer cannot show a gap between groups.",
     "controls": "Use two terms per group that share no word, or add invented groups (stimuli.placebo=1).",
     "missing_shift": "Find out why ratings are missing, or set how far they may be from the expected ratings "
@@ -129,13 +132,22 @@ class Step(Markup):
 
     code: str = ""  # a key of STEPS; empty if no command does it
     n_needed: float = math.nan  # narratives that would decide, if that is known
+    n_used: float = math.nan  # narratives that the estimate has, of those that the run has
 
     @classmethod
-    def of(cls, code: str, words: str | None = None, *, n_needed: float = math.nan) -> Self:
+    def of(cls, code: str, words: str | None = None, *, n_needed: float = math.nan, n_used: float = math.nan) -> Self:
         """Return the step of a code, in its own words or in others."""
         made = cls(STEPS.get(code, "") if words is None else words)
-        made.code, made.n_needed = code, n_needed
+        made.code, made.n_needed, made.n_used = code, n_needed, n_used
         return made
+
+    def reworded(self, words: str) -> Self:
+        """Return the same step in other words."""
+        return self.of(self.code, words, n_needed=self.n_needed, n_used=self.n_used)
+
+    def n_of_run(self, n_narratives: float) -> float:
+        """Narratives of a run that would decide, if the estimate has its share of them; ``n_narratives`` it has now."""
+        return self.n_needed * max(1.0, n_narratives / self.n_used) if self.n_used > 0 else self.n_needed
 
 
 NO_STEP: Final = Step()
@@ -295,7 +307,7 @@ def next_step(row: PlacedRow) -> Step:
         words = Markup(
             "Set the largest gap that is too small to matter (statistics.margin=POINTS), or run again with {}."
         )
-        return Step.of(code, words.format(more), n_needed=row.number("n_needed"))
+        return _counting(row, code, words.format(more))
     if code == "more_narratives":
         return to_decide(row, more, found="gap" if row["code"] == "gap" else "")
     if code == "nothing" and (row["code"] == "within" or row["size"] == "smaller") and not_in_a_part(row):
@@ -310,7 +322,7 @@ def step_elsewhere(step: Step) -> Step:
     words = str(step)
     for ours, theirs in _RUN_AGAIN.items():
         words = words.replace(ours, theirs)
-    return Step.of(step.code, words, n_needed=step.n_needed)
+    return step.reworded(words)
 
 
 def step_of(row: Mapping[str, object]) -> Step:
@@ -325,15 +337,16 @@ def to_decide(row: PlacedRow, more: Markup, *, found: str) -> Step:
     margin = row.number("margin")
     if found and math.isfinite(margin):
         words = Markup("To decide whether the {} is larger than {} points, run again with {}.")
-        return Step.of(
-            "more_narratives", words.format(found, show(row, "margin", unsigned), more or "more narratives"),
-            n_needed=row.number("n_needed"),
-        )  # fmt: skip
+        return _counting(
+            row, "more_narratives", words.format(found, show(row, "margin", unsigned), more or "more narratives")
+        )
     if not more:
         return Step.of("more_narratives")
-    return Step.of(
-        "more_narratives", Markup("To decide, run again with {}.").format(more), n_needed=row.number("n_needed")
-    )
+    return _counting(row, "more_narratives", Markup("To decide, run again with {}.").format(more))
+
+
+def _counting(row: PlacedRow, code: str, words: Markup) -> Step:
+    return Step.of(code, words, n_needed=row.number("n_needed"), n_used=row.number("n_narratives"))
 
 
 def narratives_needed(row: PlacedRow) -> Markup:

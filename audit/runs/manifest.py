@@ -335,6 +335,7 @@ class Stimuli(_ManifestPart):
     n_narratives: Count | None = None
     n_available: Count | None = None
     emotions: tuple[str, ...] = ()
+    valence: Mapping[str, str] = {}  # of emotions of which the source itself gives it
     sha256: str = ""
 
 

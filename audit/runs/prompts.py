@@ -206,7 +206,9 @@ def _mask(kept: dict[str, Any]) -> Mask:
 def _without_new(kept: dict[str, Any]) -> dict[str, Any]:
     """Leave out what strategies and narratives had not when format 1 began, where it is empty."""
     return {
-        name: value for name, value in kept.items() if value or name not in ("is_talk", "later", "answered", "identity")
+        name: value
+        for name, value in kept.items()
+        if value or name not in ("is_talk", "later", "answered", "identity", "valence")
     }
 
 

@@ -92,15 +92,9 @@ class Averages:
 
 
 def limits_of_mean(own: Sequence[frozenset[str]], mean: DecidedGap) -> frozenset[str]:
-    """Return what limits a mean over dimensions: the codes of any, but noise floor and constant ratings only of all.
-
-    The mean is over narratives that all dimensions have: if these are few of them, it need not be that of their gaps.
-    """
+    """Return what limits a mean over dimensions: the codes of any, but noise floor and constant ratings only of all."""
     shared = frozenset.intersection(*own) if own else frozenset()
-    made = mean.made
-    if isinstance(made, GapEstimate) and are_few_complete(made.n_narratives, made.n_narratives_asked):
-        own = [*own, frozenset({"incomplete_narratives"})]
-    return frozenset().union(*own) - ({"noise_floor", "constant"} - shared)
+    return frozenset(mean.held_back).union(*own) - ({"noise_floor", "constant"} - shared)
 
 
 def averages_of(
@@ -226,13 +220,14 @@ def overall_gaps(
             else "pairs"
         )
         row = wide if scope == "groups" and wide is not None else rows["narratives"]
+        without = any(isinstance(each, NotEstimableError) for each in parts)
         known = DecidedGap(
             "average", "", OVERALL, variant, NotEstimableError(str(row["note"])), (), scales[variant],
             control="echo_free" if free else "none", scope=scope,  # type: ignore[arg-type]
             why_pairs="" if scope == "groups" else "not every dimension speaks of any such groups",
-            outcome=own[0].outcome if own else INTENSITY,
+            outcome=own[0].outcome if own else INTENSITY, held_back=() if without else _held_back(row, own),
         )  # fmt: skip
-        if not np.isfinite(row["delta"]) or any(isinstance(each, NotEstimableError) for each in parts):
+        if without or not np.isfinite(row["delta"]):
             made.append(known)
             continue
         estimate = _estimate(row, own)
@@ -251,6 +246,14 @@ def overall_gaps(
             )
         )  # fmt: skip
     return made
+
+
+def _held_back(row: Mapping[str, Any], own: Sequence[DecidedGap]) -> tuple[str, ...]:
+    """Return why a mean over dimensions, which is over narratives that all use, need not be that of their gaps."""
+    n_asked, sets = len(_ids_of(own)), [set(gap.narrative_ids) for gap in own]
+    if sets and are_few_complete(len(set.intersection(*sets)), n_asked):
+        return ("few_shared",)
+    return ("incomplete_narratives",) if are_few_complete(row["n_narratives"], n_asked) else ()
 
 
 def _other(own: list[DecidedGap], *, confidence: float) -> Made | None:

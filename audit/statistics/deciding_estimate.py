@@ -81,7 +81,8 @@ class DecidedGap:
     # disparity due to terms or labels.
     pair_variance: float = 0.0
     words: WordEffects | None = None  # of a disparity: what that part is of; None if it speaks of these words alone
-    # Of a disparity, codes of what keeps it from being judged, and of what keeps it from being one of the group.
+    # Codes of what keeps it from being judged, of a disparity or a mean over dimensions, and of what keeps a disparity
+    # from being one of the group.
     held_back: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
     qualified: tuple[str, ...] = ()  # codes of what is to be said beside it, such as that one perceiver alone shows it

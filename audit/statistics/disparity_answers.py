@@ -203,7 +203,6 @@ def decide(plan: DisparityPlan, estimated: ViewEstimates) -> dict[str, GroupAnsw
         margins=dict.fromkeys(DISPARITIES, 0.0 if margin is None else margin),
         alpha=settings.alpha,
         power=settings.power,
-        n_narratives=len(estimated.view.cube.narrative_ids),
     )
     adjusted = {scope: plan.adjusted_in(scope, estimated.groups)[0] for scope in (NARRATIVES, TERMS, LABELS)}
     # The tests without the groups that differ more are several, too.

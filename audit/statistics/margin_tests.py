@@ -93,8 +93,8 @@ class Held:
     decided: Decided = "undecided"  # what interval and corrected p show, before limits of the run are considered
     why: str = ""  # why it is not decided
     reasons: tuple[str, ...] = ()  # the same as codes
-    # Narratives of the run that would show, with the planned chance, that all gaps lie within, if there is no gap; NaN
-    # if more narratives would not help.
+    # Narratives that would show, with the planned chance, that all gaps lie within, if there is no gap; NaN if more
+    # narratives would not help.
     n_needed: float = _NAN
 
 
@@ -106,7 +106,8 @@ def hold(
     margins: Mapping[Kind, float],  # positive, by kind, in the gap's unit
     alpha: float,  # between 0 and 0.5
     power: float,
-    n_narratives: int,  # of the run, in which n_needed is counted
+    # narratives by dimension, in which n_needed is counted; without them in those that each estimate uses
+    n_narratives: Mapping[str, int] | None = None,
 ) -> list[Held]:
     """Hold all gaps of a family against their margins, as the module describes."""
     lines = [_Line(gap, None if baselines is None else baselines.get(gap.key, _ABSENT), alpha) for gap in gaps]
@@ -149,9 +150,8 @@ def hold(
                 apart,
             )
         key = line.gap.dimension, line.gap.variant, line.gap.kind
-        wanted = line.n_needed(
-            each.margin, power=1 - (1 - power) / len(found), n_narratives=n_narratives, sd=spreads[key]
-        )
+        n_asked = None if n_narratives is None else n_narratives[line.gap.dimension]
+        wanted = line.n_needed(each.margin, power=1 - (1 - power) / len(found), n_narratives=n_asked, sd=spreads[key])
         wanted = _NAN if apart else wanted
         made.append(
             replace(each, p_adjusted=p_adjusted, beyond_low=low, beyond_high=high, beyond_level=level, decided=decided,
@@ -443,8 +443,8 @@ class _Line:
         of = self.gap.made if self.baseline is None else self.change
         return None if self.fault or isinstance(of, NotEstimableError) else of
 
-    def n_needed(self, margin: float, *, power: float, n_narratives: int, sd: float) -> float:
-        """Narratives of the run that show the gap (or its change) within the margin if it is 0; NaN if none do."""
+    def n_needed(self, margin: float, *, power: float, n_narratives: int | None, sd: float) -> float:
+        """Narratives that show the gap (or its change) within the margin if it is 0; NaN if none do."""
         of = self.planned
         if of is None:
             return _NAN
@@ -466,7 +466,7 @@ class _Line:
             own = _of_seen(self.gap, of)
             n_bound = narratives_to_bound(margin, reach=self.gap.reach, alpha=self.alpha, gaps=own, power=power)
             wanted = max(wanted, n_bound * len(of.by_narrative) / max(1, len(own)))
-        wanted *= n_narratives / of.n_narratives
+        wanted *= 1 if n_narratives is None else n_narratives / of.n_narratives
         return float(math.ceil(wanted)) if wanted < _MANY else _NAN
 
     def _n_for_refusals(self, n_now: int, margin: float) -> float:

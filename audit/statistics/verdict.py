@@ -45,8 +45,8 @@ VOID: Final = (
 )  # fmt: skip
 """Remarks that allow no verdict in either direction, the most telling first."""
 HELD_BACK: Final = (
-    "few_narratives", "many_missing", "incomplete_narratives", "refusal_gap", "unrated_identity", "scale_end",
-    "beyond_scale", "not_additive", "not_converged",
+    "few_shared", "few_narratives", "many_missing", "incomplete_narratives", "refusal_gap", "unrated_identity",
+    "scale_end", "beyond_scale", "not_additive", "not_converged",
 )  # fmt: skip
 """Remarks that allow neither finding a gap nor ruling one out."""
 NOT_RULED_OUT: Final = ("intensity_not_followed", "scale_unused")
@@ -88,11 +88,11 @@ class Verdict:
         Codes of what keeps the verdict back; for ``no_verdict`` why there is none.
     next_step
         Code of the step that would decide: ``nothing``, ``more_narratives``, ``more_groups``, ``controls``,
-        ``missing_shift``, ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``, ``other_elicitation``,
-        ``other_model``, ``other_terms`` or ``ask_again``.
+        ``shared_narratives``, ``missing_shift``, ``margin``, ``narrower_bounds``, ``finish``, ``other_scale``,
+        ``other_elicitation``, ``other_model``, ``other_terms`` or ``ask_again``.
     n_needed
-        Narratives that would show, with the planned chance, that no average gap is larger than the margin (without one,
-        than the least gap of interest); NaN if more narratives would not help.
+        How large ``n_narratives`` must be to show, with the planned chance, that no average gap is larger than the
+        margin (without one, than the least gap of interest); NaN if more narratives would not help.
     control, scope
         The deciding estimate's; see :class:`~audit.statistics.deciding_estimate.DecidedGap`.
     why_pairs
@@ -346,8 +346,7 @@ def decide_verdicts(
     margins: dict[Kind, float] = {
         "average": of_margin, "emotion": of_margin, "group": of_margin, "refusals": refusal_margin,
     }  # fmt: skip
-    n_narratives = len({key for gap in gaps for key in gap.narrative_ids})
-    held = hold(gaps, None, margins=margins, alpha=alpha, power=power, n_narratives=n_narratives)
+    held = hold(gaps, None, margins=margins, alpha=alpha, power=power)
     judged = judge(held, limits)
     averages = [each for each in judged if each.held.gap.kind == "average"]
     p = np.array([_NAN if isinstance(made := each.held.gap.made, NotEstimableError) else made.p for each in averages])
@@ -361,7 +360,7 @@ def decide_verdicts(
         found.append(
             _verdict(
                 each, beneath, limits.of(place), p_adjusted=p_adjusted, margin=margin, least_gap=least_gap, alpha=alpha,
-                power=power, n_run=n_narratives,
+                power=power,
                 known={"rank": rank, "n_dealings": n_dealings, **dict(response or {})},
             )
         )  # fmt: skip
@@ -378,7 +377,6 @@ def _verdict(
     least_gap: float,
     alpha: float,
     power: float,
-    n_run: int,
     known: Mapping[str, Any],
 ) -> Verdict:
     gap = judged.held.gap
@@ -398,7 +396,8 @@ def _verdict(
     void = tuple(code for code in VOID if code in codes)
     if isinstance(gap.made, NotEstimableError):
         code: Code = "no_verdict" if void else "no_estimate"
-        why = void or (("no_perceivers",) if "no_perceivers" in codes else ("not_estimable",))
+        known_why = next((code for code in ("no_perceivers", "few_shared") if code in codes), "not_estimable")
+        why = void or (known_why,)
         return Verdict(code=code, reasons=why, next_step=next_step_for(why), **own)
     made = gap.made
 
@@ -450,7 +449,7 @@ def _verdict(
             open_margin = judged.held.reasons or outside
         n_needed = _NAN
         if set(open_margin) & _MORE_NARRATIVES:
-            n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run)
+            n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power)
         reasons = (*lacking, *open_margin)
         return Verdict(
             code="gap", claim=claim, direction=1 if sign > 0 else -1, size=size, reasons=reasons,
@@ -473,7 +472,7 @@ def _verdict(
                 reasons = ("gap_in_same_words",)
     n_needed = _NAN
     if set(reasons) <= _MORE_NARRATIVES:
-        n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power, n_run=n_run)
+        n_needed = _n_needed(gap, margin, least_gap, alpha=alpha, power=power)
     return Verdict(code="undecided", reasons=reasons, next_step=next_step_for(reasons), n_needed=n_needed, **own)
 
 
@@ -490,10 +489,8 @@ def _parts(beneath: Sequence[JudgedGap], *, with_margin: bool) -> tuple[tuple[st
     return beyond, rest
 
 
-def _n_needed(
-    gap: DecidedGap, margin: float | None, least_gap: float, *, alpha: float, power: float, n_run: int
-) -> float:
-    """Narratives of the run that would rule out the margin; NaN if no number does, or if those of the run would do."""
+def _n_needed(gap: DecidedGap, margin: float | None, least_gap: float, *, alpha: float, power: float) -> float:
+    """Narratives of the estimate that would rule out the margin; NaN if no number does, or if its own would do."""
     assert isinstance(gap.made, GapEstimate)
     wanted = (least_gap if margin is None else margin) - gap.off
     made = gap.made
@@ -503,9 +500,9 @@ def _n_needed(
     n = max(
         narratives_to_bound(wanted, reach=gap.reach, alpha=alpha, gaps=made.by_narrative, power=power),
         narratives_to_rule_out(wanted, sd, power=power, alpha=alpha) if sd > 0 else 0,
-    ) * n_run / made.n_narratives  # fmt: skip
+    )  # fmt: skip
     needed = float(max(FEW_NARRATIVES, math.ceil(n))) if n < _MOST_NARRATIVES else _NAN
-    return needed if needed > n_run else _NAN
+    return needed if needed > made.n_narratives else _NAN
 
 
 _NEXT: Final = (
@@ -522,6 +519,7 @@ _NEXT: Final = (
     ("beyond_scale", "other_scale"),
     ("intensity_not_followed", "other_model"),
     ("scale_unused", "other_scale"),
+    ("few_shared", "shared_narratives"),
     ("few_narratives", "more_narratives"),
     ("unrated_identity", "missing_shift"),
     ("many_missing", "missing_shift"),

@@ -74,7 +74,7 @@ def manipulation_rows_of_run(
     settings, scale = manifest.statistics, manifest.scale
     return list(
         manipulation_rows(
-            answers.assign(leaning=answers["emotion"].astype(str).map(leaning)),
+            answers.assign(leaning=[leaning(str(each), manifest.stimuli.valence) for each in answers["emotion"]]),
             length=scale.high - scale.low,
             least_response=settings.least_response,
             confidence=settings.confidence if confidence is None else confidence,

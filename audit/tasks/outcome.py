@@ -63,7 +63,7 @@ def next_command(step: Step, manifest: Manifest, run_dir: Path, *, sweep: bool =
         return manifest.command
     if step.code == "more_narratives":
         n_emotions, there = max(1, len(manifest.stimuli.emotions)), manifest.stimuli.n_available or math.inf
-        needed = 0 if math.isnan(step.n_needed) else step.n_needed
+        needed = 0 if math.isnan(step.n_needed) else step.n_of_run(manifest.stimuli.n_narratives or 0)
         if needed > there or manifest.stimuli.n_narratives == there:
             return ""  # of this source no command asks so many
         value = math.ceil(needed / n_emotions) or "all"

@@ -47,6 +47,13 @@ def test_as_many_situations_are_asked_as_narratives_are_needed():
     assert shlex.split(after(MORE, asked))[4:] == ["prompt.system=a file", "stimuli.situations_per_emotion=103"]
 
 
+def test_a_dimension_that_has_a_part_of_the_narratives_needs_as_many_times_more_of_the_run():
+    # 123 instead of 6 are 20.5 times as many: 1,230 instead of 60
+    of_age = Step.of("more_narratives", "with more of them", n_needed=123, n_used=6)
+    assert after(of_age, n_narratives=60) == after(MORE, n_narratives=60) != after(of_age, n_narratives=6)
+    assert after(of_age, n_narratives=60, n_available=1229) == ""
+
+
 @pytest.mark.parametrize(
     "own", ["python -m audit run -m prompt=origin,scale-10", "python -m audit report ratings=r.csv"]
 )

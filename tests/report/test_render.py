@@ -616,10 +616,29 @@ def test_more_narratives_than_the_source_has_are_not_asked_for_without_saying_so
     for step in ("margin", "more_narratives"):
         row = verdict_row(**COMPATIBLE, reasons=("margin_open",), next_step=step, n_needed=900.0, n_narratives=24)
         text = text_of(
-            manifest=MANIFEST | {"stimuli": MANIFEST["stimuli"] | {"n_available": there}},
+            manifest=MANIFEST | {"stimuli": MANIFEST["stimuli"] | {"n_narratives": 24, "n_available": there}},
             tables=tables(gap=[gap_row(**COMPATIBLE)], verdicts=[row]),
         )
         assert ("has 408: for more, use narratives of your own (stimuli=csv)." in text) == said
+
+
+def test_narratives_that_would_decide_are_those_of_a_dimension_if_dimensions_have_unequal_numbers_of_them() -> None:
+    for n_others, said in (
+        (60, "What next: nationality: To decide, run again with at least 282 narratives (this run has 60)."),
+        (25, "What next: To decide, run again with at least 282 narratives (this run has 25)."),
+    ):
+        own = (("religion", 25, 205), ("nationality", n_others, 282))
+        text = text_of(
+            tables=tables(
+                gap=[gap_row(**COMPATIBLE, dimension=name, n_narratives_asked=n) for name, n, _ in own],
+                verdicts=[
+                    verdict_row(**COMPATIBLE, dimension=name, reasons=("margin_open",), next_step="more_narratives",
+                                n_needed=float(needed), n_narratives=n)
+                    for name, n, needed in own
+                ],
+            )
+        )  # fmt: skip
+        assert said in text
 
 
 def test_a_run_of_an_earlier_version_has_no_verdict() -> None:

@@ -1,14 +1,19 @@
 """The mean over dimensions: what its verdict names of each dimension, and that it has a value for each narrative."""
 
+import math
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from audit.statistics.average_gaps import _with_dimensions, limits_of_mean, overall_gaps
 from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.estimates import summarise_contrasts
+from audit.statistics.verdict import Limits, decide_verdicts
 from audit.tables.shared import OVERALL
+
+SCALE = (0.0, 100.0)
 
 
 @dataclass(frozen=True)
@@ -62,13 +67,34 @@ def test_the_mean_has_a_value_of_each_narrative():
     assert mean.narrative_ids == tuple("abcd")
 
 
-def test_a_mean_over_few_of_the_narratives_of_its_dimensions_is_held_back():
-    # Of four narratives, two dimensions share those that are not NaN: their gaps alone make the mean.
-    for n_shared, limits in ((4, set()), (3, {"incomplete_narratives"})):
-        gaps = np.array([1.0, 2, 3, 4])
-        made = summarise_contrasts(
-            np.where(np.arange(4) < n_shared, gaps, np.nan), rounding=1e-12, confidence=0.95, n_answers=9
-        )
-        mean = DecidedGap("average", "", OVERALL, "origin", made, tuple("abcd"), (0.0, 100.0))
-        assert made.n_narratives == n_shared
-        assert limits_of_mean([frozenset({"noise_floor"}), frozenset()], mean) == limits
+@pytest.mark.parametrize(
+    ("of_religion", "of_gender", "limits"),
+    [
+        ("abcde", "abcde", set()),
+        ("abcde", "abcd", set()),  # 4 of 5 in common
+        ("abcd", "abce", {"few_shared"}),  # 3 of 5
+        ("abcde", "ab---", {"incomplete_narratives"}),  # gender was asked about all, and has no gap of three
+        ("ab", "cd", {"few_shared"}),
+    ],
+)
+def test_a_mean_over_few_of_the_narratives_of_its_dimensions_is_held_back(of_religion, of_gender, limits):
+    own = []
+    for name, ids in (("religion", of_religion), ("gender", of_gender)):
+        gaps = np.where([each == "-" for each in ids], np.nan, np.arange(len(ids), dtype=float))
+        made = summarise_contrasts(gaps, rounding=1e-12, confidence=0.95, n_answers=9)
+        own.append(DecidedGap("average", "", name, "origin", made, tuple("abcde") if "-" in ids else tuple(ids), SCALE))
+    n, n_asked = len({*of_religion} & {*of_gender}), len({*of_religion, *of_gender} - {"-"})
+    numbers = dict.fromkeys(("delta", "se", "df", "ci_low", "ci_high", "p", "d_z"), 1.0 if n else math.nan)
+    row = numbers | {
+        "dimension": OVERALL, "variant": "origin", "scope": "narratives", "note": "" if n else "no narrative",
+        "n_narratives": n, "n_narratives_asked": n_asked, "n_answers": 18,
+    }  # fmt: skip
+    [mean] = overall_gaps(SimpleNamespace(gap=[row]), own, {"origin": SCALE}, confidence=0.95)
+    codes = limits_of_mean([frozenset({"noise_floor"}), frozenset()], mean)
+    assert codes == limits
+    _, [verdict] = decide_verdicts(
+        [mean], Limits(codes), margin=None, least_gap=1.0, alpha=0.05, power=0.8
+    )  # fmt: skip
+    # Nothing is missing that could be looked for: each dimension has its own answer.
+    assert (verdict.next_step == "shared_narratives") == (limits == {"few_shared"})
+    assert (verdict.code == "no_estimate") == (n == 0)

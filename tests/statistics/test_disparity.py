@@ -584,11 +584,15 @@ def benchmark():
 def test_intervals_cover_and_families_hold_their_level(benchmark, place):
     n = 60
     found = benchmark.errors(benchmark.CASES[place], datasets=n, seed=1)
+    tested = set()
     for name, share in found.items():
         if name.startswith("coverage") and ("terms" in name or "labels" in name or not benchmark.CASES[place].words):
             assert share > 95 - 4 * 100 * (0.05 * 0.95 / n) ** 0.5, name
+            tested.add("coverage")
         if name.startswith("family") or name == "omnibus":
             assert share < 5 + 3 * 100 * (0.05 * 0.95 / n) ** 0.5, name
+            tested.add("family")
+    assert tested == {"coverage", "family"}
 
 
 # --- Beside a baseline ------------------------------------------------------------------------------------------------
@@ -606,7 +610,7 @@ def beside(run, baseline, *, margin=2.0):
     """Hold disparities beside a baseline's, by group."""
     held = hold(
         list(run.values()), {gap.key: gap for gap in baseline.values()}, margins={"disparity": margin}, alpha=0.05,
-        power=0.8, n_narratives=40,
+        power=0.8,
     )  # fmt: skip
     return {each.gap.member: each for each in held}
 

@@ -111,7 +111,7 @@ def test_beyond_is_a_t_test_against_the_margin_corrected_for_the_groups():
     for margin, size in ((last - 0.01, "beyond"), (last + 0.01, "")):
         row = headlines(disparities(ratings, repetition=ONE_TERM, settings=at(margin))).loc["A"]
         assert (row["code"], row["size"], row["margin"]) == ("lower", size, margin)
-        held = hold(gaps_of(ratings), None, margins={"disparity": margin}, alpha=0.05, power=0.8, n_narratives=30)
+        held = hold(gaps_of(ratings), None, margins={"disparity": margin}, alpha=0.05, power=0.8)
         p = 2 * stats.t.sf((abs(own.mean()) - margin) / stats.sem(own), 29)
         assert (held[0].p_beyond, held[0].p_adjusted) == pytest.approx((p, 4 * p))
         assert (held[0].decided == "beyond") == (size == "beyond")
@@ -134,7 +134,7 @@ def test_beside_a_baseline_it_is_the_paired_change_of_size():
     ours, theirs = (gaps_of(build_ratings(y, ABCD)) for y in (after, before))
     baselines = {each.key: each for each in theirs}
     margin = 3.0
-    held = hold(ours, baselines, margins={"disparity": margin}, alpha=0.05, power=0.8, n_narratives=40)
+    held = hold(ours, baselines, margins={"disparity": margin}, alpha=0.05, power=0.8)
     for place, line in enumerate(held):
         own, old = by_narrative(after, place), by_narrative(before, place)
         assert line.value == pytest.approx(abs(own.mean()) - abs(old.mean()))
@@ -153,7 +153,7 @@ def test_beside_a_baseline_it_is_the_paired_change_of_size():
     codes = {each.gap.member: each.decided for each in held}
     assert codes["A"] == "beyond"
     assert held[0].value == pytest.approx(7.0, abs=1.5)
-    unchanged = hold(theirs, baselines, margins={"disparity": 3.0}, alpha=0.05, power=0.8, n_narratives=40)
+    unchanged = hold(theirs, baselines, margins={"disparity": 3.0}, alpha=0.05, power=0.8)
     assert {each.value for each in unchanged} == {0.0}
     assert not any(judge_gap(each, set()).outcome == "beyond" for each in unchanged)
 
@@ -170,7 +170,7 @@ def test_a_lower_group_that_became_worse_fails_although_a_rating_is_missing_and_
         [held] = [
             each
             for each in hold(ours, {each.key: each for each in theirs}, margins={"disparity": 3.0}, alpha=0.05,
-                             power=0.8, n_narratives=60)
+                             power=0.8)
             if each.gap.member == "A"
         ]  # fmt: skip
         judged = judge_gap(held, set())
@@ -222,7 +222,7 @@ def test_bystanders_of_a_group_are_not_named_nor_acquitted_with_a_margin():
     assert set(others["code"]) == {"undecided"}
     assert all({"margin_open", "bystander"} <= {*limits_in(row)} for _, row in others.iterrows())
     told = Repetition({"religion": terms_of(ratings)})
-    held = hold(gaps_of(ratings, told=told), None, margins={"disparity": 3.0}, alpha=0.05, power=0.8, n_narratives=40)
+    held = hold(gaps_of(ratings, told=told), None, margins={"disparity": 3.0}, alpha=0.05, power=0.8)
     outcomes = {each.gap.member: judge_gap(each, set()).outcome for each in held}
     assert outcomes == dict.fromkeys("BCD", "undecided") | {"A": "beyond"}
 
@@ -318,8 +318,7 @@ def test_a_group_that_is_lower_without_a_persona_alone_is_not_said_to_be_rated_a
             told = Repetition({"religion": terms_of(ratings)})
             held = {
                 each.gap.member: each
-                for each in hold(gaps_of(ratings, told=told), None, margins={"disparity": 8.0}, alpha=0.05, power=0.8,
-                                 n_narratives=60)
+                for each in hold(gaps_of(ratings, told=told), None, margins={"disparity": 8.0}, alpha=0.05, power=0.8)
             }  # fmt: skip
             assert (held["A"].decided, held["A"].reasons) == ("undecided", (code,))
             assert held["B"].decided == "within"
@@ -425,7 +424,7 @@ def test_as_many_narratives_as_are_needed_show_that_no_group_differs():
     for seed in range(6):
         y = drawn(int(n), "ABC", seed=60 + seed)
         gaps = gaps_of(build_ratings(y, list("ABC")))
-        held = hold(gaps, None, margins={"disparity": margin}, alpha=0.05, power=0.8, n_narratives=int(n))
+        held = hold(gaps, None, margins={"disparity": margin}, alpha=0.05, power=0.8)
         shown.append(all(each.decided == "within" for each in held))
     assert sum(shown) >= 4  # 80% are planned
 

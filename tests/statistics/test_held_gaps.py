@@ -22,8 +22,8 @@ def gap(contrasts: np.ndarray, member: str = "a") -> DecidedGap:
     )
 
 
-def held(gaps, baselines=None, n=40):
-    return hold(gaps, baselines, margins=MARGINS, alpha=0.05, power=0.8, n_narratives=n)
+def held(gaps, baselines=None):
+    return hold(gaps, baselines, margins=MARGINS, alpha=0.05, power=0.8)
 
 
 def test_the_change_of_size_follows_from_change_and_sum():
@@ -90,7 +90,7 @@ def test_a_family_within_the_margin_fails_in_no_more_than_five_percent():
 @pytest.mark.simulation
 def test_as_many_narratives_as_are_needed_pass_as_often_as_was_planned():
     rng = np.random.default_rng(14)
-    needed = max(each.n_needed for each in held(drawn(rng, [0.0] * 4, 5_000), n=5_000))
+    needed = max(each.n_needed for each in held(drawn(rng, [0.0] * 4, 5_000)))
     passed = [all(each.decided == "within" for each in held(drawn(rng, [0.0] * 4, int(needed)))) for _ in range(400)]
     assert 0.8 - 0.06 <= np.mean(passed) < 0.97
     fewer = int(needed * 0.6)
@@ -106,7 +106,7 @@ def test_words_take_their_part_of_the_margin_and_narratives_are_counted_for_the_
         contrasts = 10 * (contrasts - contrasts.mean()) / contrasts.std(ddof=1)
         made = with_variance(gap(contrasts).made, 0.3, 6, confidence=0.95)
         one = replace(gap(contrasts), kind="disparity", made=made, pair_variance=0.3, control="not_needed")
-        [each] = hold([one], None, margins={"disparity": 2.0}, alpha=0.05, power=0.8, n_narratives=n)
+        [each] = hold([one], None, margins={"disparity": 2.0}, alpha=0.05, power=0.8)
         needed.append(each.n_needed)
     assert needed[0] == needed[1]
     # (z.95 + z.90)² * 10² / (2² - 2.8² * 0.3) = 8.567 * 100 / 1.648, and some for the t distribution

@@ -151,7 +151,7 @@ def test_a_gate_decides_nothing_that_inexact_ratings_could_turn(centre, exactly)
             "average", "", "faith", "plain", made, tuple(range(n)), (0.0, 100.0), control="echo_free", off=off
         )
         gaps = {own.key: replace(own, made=changed, off=baseline)} if baseline is not None else None
-        [one] = hold([own], gaps, margins={"average": 1.0}, alpha=0.05, power=0.8, n_narratives=n)
+        [one] = hold([own], gaps, margins={"average": 1.0}, alpha=0.05, power=0.8)
         return one
 
     assert [held(off).decided for off in (0.0, 0.3, 2.5)] == [exactly, exactly, "undecided"]

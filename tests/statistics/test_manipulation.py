@@ -9,6 +9,8 @@ import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
+from audit.configuration.analysis_settings import AnalysisSettings
+from audit.runs.manifest import Manifest
 from audit.statistics.manipulation import (
     answers_of,
     best_way,
@@ -21,6 +23,7 @@ from audit.statistics.manipulation import (
 )
 from audit.tables.ratings import MANIPULATION
 from audit.tasks.intensity.publish import _on_check
+from audit.tasks.limits import manipulation_rows_of_run
 
 
 def answers(**columns):
@@ -77,6 +80,18 @@ def test_a_preference_for_pleasant_words_is_no_response(shares):
     assert shares == (30, 30) or abs(differences.mean()) > 10  # what would count without the preference
     follows, _, _ = leaning_answers(n_pleasant=shares[0], n_unpleasant=shares[1], response=20, preference=30)
     assert rows_of(follows)["emotion"]["answer"] == "follows"
+
+
+def test_the_valence_of_a_user_s_file_tells_a_preference_for_pleasant_words_from_a_response():
+    table, _, differences = leaning_answers(n_pleasant=40, n_unpleasant=20, response=0, preference=30)
+    emotion = np.where(table["leaning"] > 0, "elation", "grief")  # neither is a packaged label
+    table = table.drop(columns="leaning").assign(emotion=emotion)
+    known = {"scale": {"low": 0, "high": 100}, "config": {"statistics": AnalysisSettings().model_dump(mode="json")}}
+    for valence in ({}, {"elation": "positive", "grief": "negative"}):
+        [row] = manipulation_rows_of_run(table, Manifest.of({**known, "stimuli": {"valence": valence}}))
+        assert (row["answer"] == "follows") == (valence == {})
+        assert row["difference"] == pytest.approx(0 if valence else differences.mean(), abs=2)
+    assert differences.mean() > 8
 
 
 def test_where_all_narratives_lean_one_way_a_preference_and_a_response_look_the_same():

@@ -63,6 +63,7 @@ def test_an_emotion_that_goes_the_other_way_is_found_and_named():
         for row in family_rows(cube_of(y, groups="ABCD", emotions=emotions), confidence=0.95, valence={}, clusters={})
         if row["family"] == "emotion"
     }
+    assert set(rows) == set(own)
     assert all(row["change_p_adjusted"] < 0.01 for row in rows.values())
     for name, row in rows.items():
         rest = np.mean([value for other, value in own.items() if other != name])

@@ -49,8 +49,20 @@ def decided(*gaps, margin=None, limits=FREE, **settings):
     return found
 
 
+def test_narratives_that_would_decide_do_not_depend_on_those_of_other_dimensions():
+    rng = np.random.default_rng(3)
+    gaps = [
+        replace(gap_of(rng.normal(0, 4, n)), dimension=name, narrative_ids=tuple(f"{name} {k}" for k in range(n)))
+        for name, n in (("religion", 25), ("nationality", 60))
+    ]
+    _, found = decide_verdicts(gaps, FREE, margin=2.0, least_gap=1.0, alpha=0.05, power=0.8)
+    assert [each.n_narratives for each in found] == [25, 60]
+    assert [each.n_needed for each in found] == [decided(gap, margin=2.0).n_needed for gap in gaps]
+    assert all(each.n_needed > 60 for each in found)
+
+
 def held_of(gaps):
-    return hold(gaps, None, margins=MARGINS, alpha=0.05, power=0.8, n_narratives=len(gaps[0].narrative_ids))
+    return hold(gaps, None, margins=MARGINS, alpha=0.05, power=0.8)
 
 
 def two_term_cube(y, n_groups):
@@ -552,7 +564,7 @@ def test_no_number_of_narratives_is_promised_where_groups_differ_too_much():
     wide = {f"g{k}": value for k, value in enumerate((-3.0, -1.0, 0.0, 1.0, 3.0))}
     spread = replace(plain, made=widened(plain.made, [wide], confidence=0.95), without=(wide,))
     for gap, promised in ((plain, True), (spread, False)):
-        [held] = hold([gap], None, margins=MARGINS, alpha=0.05, power=0.8, n_narratives=60)
+        [held] = hold([gap], None, margins=MARGINS, alpha=0.05, power=0.8)
         assert held.decided == "undecided"
         assert np.isfinite(held.n_needed) == promised
         assert np.isfinite(decided(gap, margin=2.0).n_needed) == promised

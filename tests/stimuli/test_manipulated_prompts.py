@@ -81,7 +81,7 @@ def test_others_are_of_the_runs_emotions_as_long_as_there_are_such():
     assert {each.cell.narrative.emotion for each in asked} == {"sad", "happy"}
     alone = list(manipulated(grid(emotions=["sad"], situations_per_emotion=3), size=60, seed=0))
     unpleasant = [each.cell.narrative.emotion for each in alone if each.kind == "own"]
-    assert {each for each in unpleasant if leaning(each) < 0} == {"sad"}
+    assert {each for each in unpleasant if leaning(each, {}) < 0} == {"sad"}
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,39 @@ def test_others_are_of_the_runs_emotions_as_long_as_there_are_such():
 )
 def test_as_many_pleasant_as_unpleasant_emotions_are_asked_where_the_run_has_few_of_one_kind(options, size):
     asked = [each for each in manipulated(grid(**options), size=size, seed=0) if each.kind == "own"]
-    counts = Counter(leaning(each.cell.narrative.emotion) for each in asked)
+    counts = Counter(leaning(each.cell.narrative.emotion, {}) for each in asked)
     assert min(counts[1], counts[-1]) >= (size - counts[0]) // 2
     assert len({each.narrative_id for each in asked}) == len(asked)
+
+
+def test_a_file_s_valence_keeps_a_near_emotion_from_being_the_wrong_one(tmp_path):
+    # grief and dejection are no packaged labels, elation neither
+    rows = [
+        (f"{emotion}-{k}", emotion, f"I told of my {emotion}, no. {k}.")
+        for emotion in ("grief", "sad", "dejection")
+        for k in range(6)
+    ]
+    rows += [("elation-0", "elation", "I told of my elation."), ("awe-0", "awe", "I told of my awe.")]
+    valence = {"grief": "negative", "dejection": "negative", "elation": "positive"}
+
+    def wrong_of(header, *, given):
+        path = tmp_path / "own.csv"
+        lines = [",".join([*row[:2], f'"{row[2]}"', *([valence.get(row[1], "")] if given else [])]) for row in rows]
+        path.write_text("\n".join([header, *lines]), "utf-8")
+        columns = {"narrative_id": "narrative_id", "emotion": "emotion", "first_person": "text"}
+        asked = list(manipulated(grid("csv", path=path, columns=columns), size=60, seed=0))
+        return {
+            (own.cell.narrative.emotion, wrong.cell.narrative.emotion)
+            for own, wrong in zip(asked[::2], asked[1::2], strict=True)
+        }
+
+    assert wrong_of("narrative_id,emotion,text,valence", given=True) >= {
+        ("grief", "elation"), ("dejection", "elation"), ("sad", "elation"),
+    }  # fmt: skip
+    assert not {("grief", "sad"), ("grief", "dejection"), ("sad", "grief")} & wrong_of(
+        "narrative_id,emotion,text,valence", given=True
+    )
+    assert {("grief", "sad"), ("grief", "dejection")} & wrong_of("narrative_id,emotion,text", given=False)
 
 
 def test_narratives_that_the_prompt_cannot_show_are_no_others():

@@ -50,6 +50,27 @@ def error_of(path, columns=COLUMNS, **options):
     return str(caught.value)
 
 
+def test_the_valence_of_an_emotion_is_read_of_one_row_and_a_wrong_one_is_refused_in_one_line(write):
+    header = ("id", "emotion", "text", "valence")
+    told = [("1", "grief", "I lost it."), ("2", "grief", "I missed her."), ("3", "sad", "I left.")]
+    read_ = read(write(table([(*told[0], "negative"), (*told[1], ""), (*told[2], "")], header)))
+    assert [each.valence for each in read_.narratives] == ["negative", "negative", ""]
+    assert read_.valence == {"grief": "negative"}
+    # Another valence makes other prompts of the story check, so that it is another source.
+    other = read(write(table([(*told[0], "positive"), (*told[1], ""), (*told[2], "")], header)))
+    without = read(write(table(told)))
+    assert len({read_.sha256, other.sha256, without.sha256}) == 3
+    assert without.valence == {}
+    misspelt = error_of(write(table([(*told[0], "negativ"), *((*row, "") for row in told[1:])], header)))
+    assert "line 2: 'negativ' in column 'valence' is no valence; did you mean 'negative'?" in misspelt
+    differing = error_of(write(table([(*told[0], "negative"), (*told[1], "neutral"), (*told[2], "")], header)))
+    assert "line 3: the emotion 'grief' is neutral, but negative before; give it one valence" in differing
+    mine = read(
+        write(table([(*row, "negative") for row in told], (*header[:3], "side"))), COLUMNS | {"valence": "side"}
+    )
+    assert mine.valence == {"grief": "negative", "sad": "negative"}
+
+
 # --- A user's own file -----------------------------------------------------------------------------------------------
 
 

@@ -125,15 +125,18 @@ class Gated:
     margin, refusal_margin
         In points of the scale, and in percentage points.
     alpha, power
-        Error rate, and the power for which ``n_needed`` is computed.
+        Error rate, and the power for which ``needed`` is computed.
     strict_average
         Whether only averages were tested.
     measure
         The measure of replies that was tested; empty for ratings.
+    narratives
+        Of each dimension.
     n_narratives
         Of the run.
-    n_needed
-        Narratives that would decide with that power if there is no gap; NaN if more would not help, or none are needed.
+    needed
+        By dimension, the narratives that would decide with that power if there is no gap; none if more would not help,
+        or none are needed.
     untested
         Dimensions of which nothing could be tested: while there is one, the run does not pass.
     notes
@@ -148,8 +151,9 @@ class Gated:
     alpha: float
     power: float
     strict_average: bool
+    narratives: Mapping[str, int]
     n_narratives: int
-    n_needed: float
+    needed: Mapping[str, float]
     ratings_sha256: str
     measure: str = ""
     baseline: Manifest | None = None
@@ -167,6 +171,12 @@ class Gated:
         return "passed" if found == {"passed"} and not self.untested else "undecided"
 
     @property
+    def n_needed(self) -> float:
+        """Narratives of the run of which each dimension has as many as it needs, with its share of today; else NaN."""
+        of_run = [math.ceil(n * self.n_narratives / self.narratives[name]) for name, n in self.needed.items()]
+        return max(of_run, default=math.nan)
+
+    @property
     def code(self) -> int:
         """The exit code."""
         return {"passed": PASSED, "failed": FAILED, "undecided": UNDECIDED}[self.verdict]
@@ -180,6 +190,7 @@ class _Measured:
     manifest: Manifest
     gaps: tuple[DecidedGap, ...]
     codes: Mapping[Place, frozenset[str]]
+    narratives: Mapping[str, int]  # of each dimension
     n_narratives: int
     identities: Mapping[Place, tuple[tuple[str, ...], tuple[str, ...]]]
     texts: str
@@ -282,7 +293,7 @@ def gate_run(
         },
         alpha=alpha,
         power=settings.power,
-        n_narratives=run.n_narratives,
+        n_narratives=run.narratives,
     )
     looked_at = run.of(dimensions)
     # All dimensions are one family: choosing one afterwards must not make its gap easier to show.
@@ -298,8 +309,9 @@ def gate_run(
         alpha=alpha,
         power=settings.power,
         strict_average=strict_average,
+        narratives=run.narratives,
         n_narratives=run.n_narratives,
-        n_needed=_needed(rows, run.n_narratives),
+        needed=_needed(rows, run.narratives),
         ratings_sha256=run.sha256,
         measure=measure,
         baseline=None if other is None else other.manifest,
@@ -424,7 +436,9 @@ def _measure(
         raise ConfigError(f"{path} has no ratings of {', '.join(known) or 'any dimension'} to test")
     with_gaps = {gap.dimension for gap in gaps}
     untested = tuple(name for name in known if name not in with_gaps)
-    narratives = {key for gap in gaps for key in gap.narrative_ids}
+    narratives: defaultdict[str, set[Any]] = defaultdict(set)
+    for gap in gaps:
+        narratives[gap.dimension].update(gap.narrative_ids)
     variant = next(iter(codes))[1]
     choices = choices_of(manifest, variant=variant)
     return _Measured(
@@ -432,7 +446,8 @@ def _measure(
         manifest=manifest,
         gaps=tuple(gaps),
         codes=codes,
-        n_narratives=len(narratives),
+        narratives={name: len(own) for name, own in narratives.items()},
+        n_narratives=len(set().union(*narratives.values())),
         identities=asked,
         texts=str(choices["texts"]),
         sha256=folder.ratings_sha256() if not measure else folder.parts(REPLIES).sha256(),
@@ -591,13 +606,16 @@ def _in_words(code: str, gap: DecidedGap, *, of_measure: bool) -> str:
     return f"beyond the margin, but {limit_in_words(code)}{f'; {step[0].lower()}{step[1:]}' if step else ''}"
 
 
-def _needed(rows: Sequence[Judged], n_narratives: int) -> float:
-    """Return how many narratives decide all gaps that are undecided for lack of them; NaN if no number does."""
-    wanting = [row.n_needed for row in rows if math.isfinite(row.n_needed)]
-    # That many narratives must decide all gaps at once, so gaps that pass count, too.
-    n = [row.held.n_needed for row in rows if wanting and row.verdict == "passed" and math.isfinite(row.held.n_needed)]
-    wanted = max([*wanting, *n], default=math.nan)
-    return wanted if wanted > n_narratives else math.nan
+def _needed(rows: Sequence[Judged], narratives: Mapping[str, int]) -> dict[str, float]:
+    """Return by dimension how many narratives decide all gaps that are undecided for lack of them; empty if none do."""
+    wanting = any(math.isfinite(row.n_needed) for row in rows)
+    needed: defaultdict[str, float] = defaultdict(float)
+    for row in rows if wanting else ():
+        # That many narratives must decide all gaps at once, so gaps that pass count, too.
+        n = row.held.n_needed if row.verdict == "passed" else row.n_needed
+        if math.isfinite(n):
+            needed[row.held.gap.dimension] = max(needed[row.held.gap.dimension], n)
+    return {name: n for name, n in needed.items() if n > narratives[name]}
 
 
 def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
@@ -712,14 +730,26 @@ def _verdict_in_words(gated: Gated) -> str:
         return f"undecided: {first}"
     more = f" (and {plural(len(others), 'other reason')})" if others else ""
     said_of = f"undecided: {_left(rows)}: {first}{more}"
-    if math.isfinite(gated.n_needed):
+    if gated.needed:
         every = all(math.isfinite(row.n_needed) for row in left)
         which = "run again with" if every else "the gaps that more narratives can decide need"
         said_of += (
-            f"; {which} at least {plural(gated.n_needed, 'narrative')} (this run has {gated.n_narratives:,}), which "
-            f"show with a chance of {gated.power:.0%} that no gap is that large, if there is none"
+            f"; {which} at least {_narratives(gated)}, which show with a chance of {gated.power:.0%} that no gap is "
+            "that large, if there is none"
         )
     return said_of
+
+
+def _narratives(gated: Gated) -> str:
+    """Say how many narratives would decide, and of which dimensions if these have unequal numbers of them."""
+    if {gated.narratives[row.held.gap.dimension] for row in gated.rows} == {gated.n_narratives}:
+        return f"{plural(gated.n_needed, 'narrative')} (this run has {gated.n_narratives:,})"
+    return listed(
+        [
+            f"{plural(n, 'narrative')} of {brief(name)} (this run has {gated.narratives[name]:,})"
+            for name, n in gated.needed.items()
+        ]
+    )
 
 
 def _by_question(rows: Sequence[Judged]) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:

@@ -98,7 +98,7 @@ def _next(row: Mapping[str, Any], manifest: Manifest, folder: Path) -> dict[str,
     left = [step for step in steps if step and step.code != "nothing"]
     clear = any(steps) or row.get("less", "") not in ("", "absent")
     step = left[0] if left else Step.of("nothing") if clear else NO_STEP
-    said = Step.of(step.code, STEPS.get(step.code, str(step.striptags())), n_needed=step.n_needed)
+    said = step.reworded(STEPS.get(step.code, str(step.striptags())))
     if manifest.elicitation.method == "outside":
         said = step_elsewhere(said)
     return {"next_step": str(said), "next_command": next_command(said, manifest, folder)}

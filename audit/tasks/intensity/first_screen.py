@@ -382,22 +382,32 @@ def _sure(told: Sequence[FirstScreenGap]) -> Markup:
 def _next(told: Sequence[FirstScreenGap]) -> Step:
     """Say what would decide; if there are several gaps, what would decide most of them; nothing if all is clear."""
     single = [each for each in told if not each.of_all]
-    steps = [each.answer.verdict.step for each in single if each.of_delta]
-    still_open = [step for step in steps if step and step.code != "nothing"]
-    still_open += [each.less.step for each in single if each.less is not None and each.less.step]
+    steps = [(each, each.answer.verdict.step) for each in single if each.of_delta]
+    still_open = [(each, step) for each, step in steps if step and step.code != "nothing"]
+    still_open += [(each, each.less.step) for each in single if each.less is not None and each.less.step]
     if not still_open:
-        clear = any(steps) or any(each.less is not None and each.less.kind != "absent" for each in single)
+        clear = any(step for _, step in steps) or any(
+            each.less is not None and each.less.kind != "absent" for each in single
+        )
         return Step.of("nothing") if clear else NO_STEP
-    step = max(still_open, key=still_open.count)
-    return Step.of(step.code, _question_left(single) + step, n_needed=step.n_needed)
+    words = [step for _, step in still_open]
+    first = max(words, key=words.count)
+    # What decides the question that needs most narratives decides the others, if all have the same number of them.
+    of, step = max(
+        ((each, step) for each, step in still_open if step.code == first.code),
+        key=lambda each: each[1].n_needed if math.isfinite(each[1].n_needed) else 0.0,
+    )
+    if math.isfinite(step.n_needed) and len({each.row["n_narratives_asked"] for each in single if each.row}) > 1:
+        step = step.reworded(_where(of, step))
+    return step.reworded(_question_left(single) + step)
 
 
 def _within_reach(step: Step, view: ManifestView) -> Step:
     """Say so if a step needs more narratives than their source has."""
-    if not step.n_needed > view.n_available > 0:
+    if not step.n_of_run(view.n_narratives) > view.n_available > 0:
         return step
     words = Markup("{} <bdi>{}</bdi> has {}: for more, use narratives of your own (stimuli=csv).")
-    return Step.of(step.code, words.format(step, view.stimuli, count(view.n_available)), n_needed=step.n_needed)
+    return step.reworded(words.format(step, view.stimuli, count(view.n_available)))
 
 
 def _question_left(single: Sequence[FirstScreenGap]) -> Markup:

@@ -96,7 +96,7 @@ def publish_ratings(folder: RunFolder, manifest: Manifest) -> Published:
         scales={str(variant): (low, high) for variant in ratings["variant"].unique()},
         seed=manifest.seed,
         settings=settings,
-        valence=emotion_valence(),
+        valence=emotion_valence() | dict(manifest.stimuli.valence),
         clusters=clusters,
         repetition=Repetition(manifest.stems, manifest.placebo, manifest.cues, manifest.pairs_drawn),
         sees_refusals=sees_refusals(manifest, ratings),

@@ -256,7 +256,7 @@ class WrittenTexts(Task[Plan]):
             [*of_raters(given), *(measured if observed is None else observed.outcomes(measured, scores))],
             seed=seed,
             settings=settings,
-            valence=emotion_valence(),
+            valence=emotion_valence() | dict(manifest.stimuli.valence),
             clusters=manifest.clusters,
             conversation_of=told_apart_by(manifest.stimuli.source) if observed is None else observed.conversation_of,
             repetition=repetition,
