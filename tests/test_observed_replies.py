@@ -109,7 +109,7 @@ def test_a_paper_does_not_say_that_replies_of_a_file_were_asked_for(audit, monke
     assert main(["export", "run", "form=paper", "to=paper"]) == 0
     text = Path("paper/methods.md").read_text("utf-8")
     assert "The texts were not collected by us: another tool did so, and we read its table." in text
-    for claim in ("was asked to", "was given", "It was asked", "The wording of the prompts", "with seed"):
+    for claim in ("was asked to", "In each prompt", "It was asked", "The wording of the prompts", "with seed"):
         assert claim not in text
 
 

@@ -44,8 +44,9 @@ CASES = {
     "alike": lambda: gets_less(0.0, n=200),
     "deployed": lambda: deployed(gets_less()),
     "refused": lambda: refuses_birch(gets_less(0.0)),
+    "refused-own": lambda: refuses_its_own(gets_less(0.0)),
 }
-"""One group 20 points lower, in any words and in these; all alike; without perceivers; and one that is refused."""
+"""One group 20 points lower, in any words and in these; all alike; without perceivers; one, or one's own, refused."""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,14 @@ def refuses_birch(case):
     gone = case.ratings["experiencer"].str.endswith("Birch") & (
         case.ratings["narrative_id"].str[1:].astype(int) % 2 == 0
     )
+    return type(case)(refused(case.ratings, gone), case.groups, case.settings)
+
+
+def refuses_its_own(case):
+    """Refuse one's own group in one narrative of three."""
+    groups = case.groups.set_index("term")["group"]
+    own = case.ratings["perceiver"].map(groups) == case.ratings["experiencer"].map(groups)
+    gone = own & (case.ratings["narrative_id"].str[1:].astype(int) % 3 == 0)
     return type(case)(refused(case.ratings, gone), case.groups, case.settings)
 
 
@@ -206,6 +215,16 @@ def test_a_record_says_which_group_is_refused_more(runs, audit):
         "who is refused more"
         not in results(audit, runs["less"], to="none")["identity/outside"]["score_details"]["details"]
     )
+
+
+def test_that_one_s_own_group_is_refused_more_stands_in_every_form_with_results(runs, audit):
+    said = "The model refuses more often if the person is of its own group: δ = +"
+    run = runs["refused-own"]
+    assert f"Refusals: {said}" in card(audit, run)
+    assert results(audit, run)["identity/outside"]["score_details"]["details"]["refusals"].startswith(said)
+    out = exported(audit, run, "form=paper", to="paper")
+    assert f"Refusals, of identity: {said}" in prose(out)
+    assert said not in card(audit, runs["less"], to="none")
 
 
 def test_a_data_set_has_the_disparities(runs, audit):

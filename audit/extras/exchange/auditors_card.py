@@ -22,6 +22,7 @@ from audit.extras.exchange.base import Collected, Form
 from audit.extras.exchange.facts import (
     NOT_RECORDED,
     NOT_WHAT_IT_SHOWS,
+    UNNAMED,
     markdown_table,
     named,
     question_of_check,
@@ -72,7 +73,7 @@ def _card(collected: Collected) -> str:
     limited = [f"**{collected.status_in_markdown}.**", ""]
     return "\n".join(
         [
-            f"# Auditor's card: {in_markdown(named(manifest)) or NOT_RECORDED}",
+            f"# Auditor's card: {in_markdown(named(manifest) or UNNAMED)}",
             "",
             *(limited if collected.is_limited else []),
             "Filled in from the run's manifest, but for the lines that a person is to fill in: no file knows those.",
@@ -197,7 +198,7 @@ def _of_gaps(collected: Collected) -> Iterator[str]:
     from audit.runs.derived import has_table
 
     if not has_table(collected.path, "verdicts"):
-        yield f"The run has no verdict: `{report_command(str(collected.path))}` makes one."
+        yield f"The run has no verdict: `{report_command('RUN_DIR')}` makes one."
         return
     alike: dict[str, list[str]] = {}
     for row in rows_of(collected.statistics("verdicts"), "verdicts"):
@@ -212,6 +213,7 @@ def _of_gaps(collected: Collected) -> Iterator[str]:
             f"{found.words.striptags()}.",
             small.striptags(),
             number if found.kind != "absent" else "",
+            f"Refusals: {refused}" if (refused := collected.refusal_gap(row["dimension"], row["variant"])) else "",
             f"Read with care: {limits}." if (limits := read_with_care(row)) else "",
             f"Next: {_step(collected, found.step).striptags()}",
         ]  # fmt: skip
@@ -233,7 +235,7 @@ def _of_groups(collected: Collected) -> Iterator[str]:
     if not compared:
         yield (
             f"The run has no answer: an earlier version analysed it, or no two groups were compared. "
-            f"`{report_command(str(collected.path))}` analyses it."
+            f"`{report_command('RUN_DIR')}` analyses it."
         )
         return
     alike: dict[str, list[str]] = {}

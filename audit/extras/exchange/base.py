@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from audit.errors import ConfigError, StoreError, report_command
+from audit.extras.exchange import groups
 from audit.runs.ledger import check_made
 from audit.tables.base import Table
 from audit.tables.formatting import in_markdown, plural, printable
@@ -168,6 +169,17 @@ class Collected:
         from audit.tables.disparity import REFUSALS
 
         return self._disparities.loc[self._disparities["outcome"] == REFUSALS]
+
+    def refusal_gap(self, dimension: str, variant: str) -> str:
+        """Say that refusals of ratings differ between in-group and out-group; empty if that is not found or known."""
+        from audit.runs.derived import has_table
+        from audit.tasks.limits import limits_of_folder
+
+        known = self.kind == "ratings" and not any(limits_of_folder(self.manifest)) and has_table(self.path, "missing")
+        if not known:
+            return ""
+        confidence = self.manifest.statistics.confidence
+        return groups.refusal_gap(self.statistics("missing"), dimension, variant, confidence=confidence)
 
     @cached_property
     def _disparities(self) -> pd.DataFrame:

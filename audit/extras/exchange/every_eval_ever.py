@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from audit.configuration.planted import MARK
 from audit.errors import ConfigError, StoreError
 from audit.extras.exchange import groups
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
@@ -90,8 +89,8 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
         )
     if collected.manifest.model.planted is not None:
         raise ConfigError(
-            f"{collected.path} is of a {MARK}; a record of it would stand among those of language models: export "
-            "another run"
+            f"{collected.path} is of a planted model, not a language model; a record of it would stand among those of "
+            "language models: export another run"
         )
     model_id = _model_id(collected.manifest, told)
     record = _record(collected, told, model_id)
@@ -211,6 +210,7 @@ def _of_gaps(collected: Collected) -> Iterator[dict[str, Any]]:
             **{name: _text(gap[name]) for name in _COUNTED if _text(gap[name])},
             **_controls(collected, gap),
             **refused.get((str(gap["dimension"]), str(gap["variant"])), {}),
+            **({"refusals": differ} if (differ := collected.refusal_gap(gap["dimension"], gap["variant"])) else {}),
             **checks,
             **_of_run(collected),
         }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from audit.runs.manifest import Manifest
 
 NOT_RECORDED: Final = "not recorded"
+UNNAMED: Final = "a model that was not named"
 NOT_WHAT_IT_SHOWS: Final = (
     "A gap or disparity is a property of one model under one prompt and set of narratives. It does not say which "
     "rating is right, or what the model would do elsewhere.",
@@ -31,9 +32,9 @@ _ASKED: Final = {
 
 
 def named(manifest: Manifest) -> str:
-    """Return the model's name. Without one, another tool's ratings have that of their file."""
+    """Return the model's name; empty for ratings of another tool of which only the file has a name."""
     unnamed = manifest.of_another_tool and manifest.model.name == manifest.stimuli.source
-    return "a model that was not named" if unnamed else manifest.model.name
+    return "" if unnamed else manifest.model.name
 
 
 def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
@@ -134,7 +135,7 @@ def about(collected: Collected, *, files: str, more: str = "") -> str:
     missing = f"\n**{collected.status_in_markdown}.**\n" if collected.is_limited else ""
     limits = "\n".join(f"- {line}" for line in NOT_WHAT_IT_SHOWS)
     return (
-        f"# Empathy audit: {in_markdown(named(collected.manifest))}\n{missing}\n{files}\n\n"
+        f"# Empathy audit: {in_markdown(named(collected.manifest) or UNNAMED)}\n{missing}\n{files}\n\n"
         f"{row} {SAID_OF_MISSING}\n\n{more}{markdown_table(of_run(collected))}\n\n{_defined(collected)}\n\n{limits}\n"
     )
 

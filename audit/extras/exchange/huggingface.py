@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from audit.extras.exchange.auditors_card import verdict_lines
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
-from audit.extras.exchange.facts import about, named
+from audit.extras.exchange.facts import UNNAMED, about, named
 from audit.tables.base import Table, Type
 from audit.tables.formatting import in_markdown
 from audit.tables.spreadsheets import seen_texts
@@ -77,7 +77,7 @@ def _card(collected: Collected, told: ExportOptions, tables: dict[str, Table]) -
         f'    from datasets import load_dataset\n    rows = load_dataset(PATH, "{collected.table.name}", split="test")'
     )
     columns = "\n\n".join(_columns(table) for table in tables.values())
-    verdicts = "\n".join(verdict_lines(collected))
+    verdicts = "\n".join(verdict_lines(collected)) if "verdicts" in tables else ""
     page = about(collected, files=files, more=f"{texts}\n{licence}\n\n{loads}\n\n{verdicts}\n## Whose answers\n\n")
     return f"---\n{head}---\n\n{page}\n## Columns\n\n{columns}\n"
 
@@ -85,7 +85,7 @@ def _card(collected: Collected, told: ExportOptions, tables: dict[str, Table]) -
 def _head(collected: Collected, told: ExportOptions, tables: dict[str, Table]) -> dict[str, Any]:
     n_rows = len(collected.rows)
     return {
-        "pretty_name": f"Empathy audit of {named(collected.manifest)}",
+        "pretty_name": f"Empathy audit of {named(collected.manifest) or UNNAMED}",
         "license": told.license or _UNKNOWN,
         "size_categories": [next((size for most, size in _SIZES if n_rows < most), "n>1M")],
         "tags": ["empathy-audit", "fairness", "intergroup-bias", "evaluation"],

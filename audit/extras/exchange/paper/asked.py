@@ -8,7 +8,7 @@ from typing import Final
 
 import pandas as pd
 
-from audit.extras.exchange.facts import named
+from audit.extras.exchange.facts import UNNAMED, named
 from audit.extras.exchange.paper.base import CONVERSATIONS, SERVED, Study
 from audit.extras.exchange.paper.references import HOU, LIBRARIES, TITLES, TROIANO, Reference, arxiv_works, software
 from audit.extras.exchange.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
@@ -24,10 +24,10 @@ def model_sentences(study: Study) -> Iterator[Line]:
     """Yield which model answered, where, and when."""
     manifest = study.manifest
     model, engine = manifest.model, manifest.engine
-    name = PlainText(named(manifest) or "a model that was not named")
+    name = PlainText(named(manifest) or UNNAMED)
     if manifest.of_another_tool:
         what = "ratings" if study.is_rated else "texts"
-        whose = line("the model ", name) if named(manifest) == model.name else name
+        whose = line("the model ", name) if named(manifest) else name
         yield line(
             f"The {what} were not collected by us: another tool did so, and we read its table. It is said to be of ",
             whose, ". How the model was asked is not known to the run.",

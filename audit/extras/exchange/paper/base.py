@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import pandas as pd
 
-from audit.extras.exchange.groups import ComparedGroups, compared_groups, refused_groups
+from audit.extras.exchange.groups import ComparedGroups, compared_groups, refusal_gap, refused_groups
 from audit.report.cell_matrix import BASELINES
 from audit.report.numbers import PlacedRow, rows_of
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import SCOPES, coverage
 from audit.tables.shared import OVERALL
+from audit.tasks.limits import limits_of_folder
 
 Row = Mapping[str, Any]
 NARRATIVES, TERMS = SCOPES  # scopes of an interval: any such narratives, and any such identities as well
@@ -112,6 +113,13 @@ class Study:
         """Return the verdict on a gap; None if an earlier version analysed the run."""
         own = self.own("verdicts", gap)
         return next(iter(rows_of(own.loc[own["outcome"] == gap["outcome"]], "verdicts")), None)
+
+    def refusal_gap(self, gap: Row) -> str:
+        """Say that refusals of ratings differ between in-group and out-group; empty if that is not found or known."""
+        if any(limits_of_folder(self.manifest)):
+            return ""
+        confidence = self.manifest.statistics.confidence
+        return refusal_gap(self.tables["missing"], gap["dimension"], gap["variant"], confidence=confidence)
 
     def equivalence(self, gap: Row) -> pd.DataFrame:
         """Return the row that tests a headline gap against the margin; empty if the tests were not made."""

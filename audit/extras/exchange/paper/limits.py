@@ -137,6 +137,8 @@ def verdict_sentences(study: Study) -> Iterator[Line]:
         words, number = plain(found.words), _number(study, row)
         if study.is_rated:
             yield line("Verdict on ", PlainText(_name(study, gap)), ": ", PlainText(words, whole=True), ".", *number)
+            if refused := study.refusal_gap(gap):
+                yield line("Refusals, of ", PlainText(_name(study, gap)), ": ", PlainText(refused, whole=True))
         else:
             alike.setdefault(words, []).append(gap)
             if found.kind in ("gap", "within"):
