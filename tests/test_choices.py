@@ -214,6 +214,14 @@ def test_a_table_of_choices_names_the_run_where_they_do_not_tell_it():
     assert choice_table(runs, []).to_dict("list") == {"run": ["A", "B"]}
 
 
+def test_a_table_of_planted_models_names_them_even_where_they_are_one():
+    planted = {"name": "planted", "path": "planted", "planted": {"gap": 5}}
+    runs = {"A": choices(model=planted), "B": choices("scale-10", model=planted)}
+    told = choice_table(runs, ["prompt"])
+    assert told["model"].tolist() == ["planted model, not a language model (δ +5)"] * 2
+    assert told["prompt"].tolist() == ["origin", "scale-10"]
+
+
 def test_what_was_not_recorded_is_a_dash():
     runs = {"A": choices(), "B": choices_of(OUTSIDE, variant="outside")}
     assert choice_table(runs, ["prompt", "engine"]).loc["B"].tolist() == ["–", "–"]

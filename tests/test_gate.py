@@ -20,6 +20,7 @@ from runs import as_stored
 
 from audit.cli.main import COMMANDS, main
 from audit.configuration.analysis_settings import AnalysisSettings
+from audit.extras.gate.files import _interval
 from audit.runs.manifest import Manifest
 from audit.runs.store import RunFolder
 from audit.statistics.analysis import analyse
@@ -502,6 +503,18 @@ def test_undecided_gaps_are_skipped_cases(make_run):
     xml = ElementTree.parse(run / "gate" / "junit.xml").getroot()
     assert xml.get("skipped") == xml.get("tests") == str(len(xml.findall(".//skipped")))
     assert xml.get("failures") == "0"
+
+
+def test_a_measure_has_its_unit_and_a_narrow_interval_its_digits(tmp_path):
+    """A share of replies is no point, and +0.00 to +0.01 beside a margin of 0.005 would tell nothing."""
+    run = Path(__file__).parents[1] / "reports" / "example-replies"
+    gate(run, "margin=0.005", "measure=advice", f"out={tmp_path}")
+    rows = json.loads((tmp_path / "verdict.json").read_text("ascii"))["gaps"]
+    assert {row["unit"] for row in rows if row["kind"] not in ("refusals", "group_refusals")} == {"share of replies"}
+    page = (tmp_path / "summary.md").read_text("utf-8")
+    assert "δ is in-group minus out-group, D a group minus the others, in share of replies; pp: percentage" in page
+    assert _interval(0.0012, 0.0096) == "+0.0012 to +0.0096"
+    assert _interval(-11.734, 11.734) == "−11.73 to +11.73"
 
 
 def test_the_workflow_of_the_docs_is_yaml_and_its_commands_exist():

@@ -240,6 +240,8 @@ def test_a_dimension_without_data_lets_a_model_as_it_is_deployed_not_pass(make_r
     found = verdict(run)
     assert {(row["dimension"], row["verdict"]) for row in found["gaps"]} == {("good", "passed")}
     assert found["sentence"] == "undecided: nothing of silent could be tested."
+    assert found["untested"] == ["silent"]
+    assert {row["scope"] for row in found["gaps"]} == {"groups"}
     assert 'skipped="1"' in (run / "gate" / "junit.xml").read_text("utf-8")
     assert "good: the model was given no group's identity" in " ".join(found["notes"])
     assert "silent: no two groups were rated, so who gets less (D) was not tested" in found["notes"]

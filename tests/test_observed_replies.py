@@ -17,6 +17,7 @@ from test_reply_disparity import Writer
 from audit import open_run
 from audit.__main__ import main
 from audit.asking.conversations import narratives_of
+from audit.extras.exchange.paper.figures import PaperFigures
 from audit.runs.manifest import Manifest
 from audit.tasks.reply.observed import Observed
 from audit.tasks.transcripts import read_transcripts
@@ -100,6 +101,16 @@ def test_an_export_says_that_replies_were_read_and_are_observational(audit):
     about = Path("hub/README.md").read_text("utf-8")
     assert "240 replies read from a file: nothing was asked by this tool; OBSERVATIONAL" in about
     assert "prompts were asked" not in about
+
+
+def test_a_paper_does_not_say_that_replies_of_a_file_were_asked_for(audit, monkeypatch):
+    monkeypatch.setattr("audit.extras.exchange.paper.figures.draw_for_journal", lambda *_, **__: PaperFigures({}, {}))
+    audit(transcripts(shorter=8))
+    assert main(["export", "run", "form=paper", "to=paper"]) == 0
+    text = Path("paper/methods.md").read_text("utf-8")
+    assert "The texts were not collected by us: another tool did so, and we read its table." in text
+    for claim in ("was asked to", "In each prompt", "It was asked", "The wording of the prompts", "with seed"):
+        assert claim not in text
 
 
 def test_scores_of_a_file_are_of_the_reply_in_that_place(audit, tmp_path):

@@ -20,9 +20,17 @@ from audit.report.effect_size import (
     say_likely_answer,
 )
 from audit.report.heterogeneity import Variation, kinds_of_parts, of_dimensions, variation
-from audit.report.numbers import PlacedRow, show, show_gap, show_interval, show_sum
+from audit.report.numbers import (
+    PlacedRow,
+    rounded,
+    show,
+    show_gap,
+    show_interval,
+    show_rounded_interval,
+    show_sum,
+)
 from audit.report.results import Results
-from audit.report.verdicts import VerdictSentence, dealt, is_zero, supported, told_plainly, worded
+from audit.report.verdicts import VerdictSentence, dealt, is_of_measure, is_zero, supported, told_plainly, worded
 from audit.tables.formatting import (
     BEYOND,
     MISSING,
@@ -150,6 +158,11 @@ OF_METHOD: Final = frozenset({"one_cue"})
 
 
 ALONE: Final = "for these words only"
+COVERED: Final = {
+    "groups": "narratives and groups like these",
+    "pairs": "narratives like these, but only these words for these groups",
+}
+"""What the deciding interval generalises to, by the scope of the estimate."""
 """Qualifies a gap whose interval takes identities and their words as fixed, if the verdict uses another one."""
 
 
@@ -343,6 +356,22 @@ def _p_values(gap: PlacedRow, *, alpha: float) -> Markup:
     if gap.number("p") < alpha <= gap.number("p_adjusted"):
         said += Markup(": not found after correction")
     return said
+
+
+def deciding_gap(row: PlacedRow, *, confidence: float) -> Markup:
+    """Write the estimate that a verdict rests on, its interval and what both are of; empty without an interval."""
+    if not math.isfinite(row.number("ci_low")):
+        return _NOTHING
+    measured = is_of_measure(row)
+    return Markup("δ = {} {}{} ({} interval {}, for {}; {}).").format(
+        show(row, "delta", rounded(row)) if measured else show_gap(row),
+        row["unit"] if measured else "points",
+        " beyond that of invented groups" if row["control"] == "placebo" else "",
+        coverage(confidence),
+        show_rounded_interval(row) if measured else show_interval(row),
+        COVERED["groups" if row["scope"] == "groups" else "pairs"],
+        _p_values(row, alpha=1 - confidence),
+    )
 
 
 def _rests_elsewhere(gap: PlacedRow, decided: PlacedRow) -> bool:

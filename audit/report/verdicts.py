@@ -186,7 +186,7 @@ def worded(row: PlacedRow | None, *, in_probabilities: bool = False, parts: str 
     if code == "undecided":
         against = Markup(" at a margin of {} points").format(margin) if margin is not None else Markup("")
         if _tells_bound(row):
-            what, echo = _ruled_out(row)
+            what, echo = ruled_out(row)
             small = show(row, "supported_margin", unsigned)
             said = Markup("No average gap found{}{}: any gap is smaller than {} points").format(where, what, small)
             return VerdictSentence("undecided", said + echo, said, step=step, reasons=reasons)
@@ -197,7 +197,7 @@ def worded(row: PlacedRow | None, *, in_probabilities: bool = False, parts: str 
     if code == "gap":
         return _of_gap(row, margin, where, step)
     beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
-    what, echo = _ruled_out(row)
+    what, echo = ruled_out(row)
     if beyond or not_shown or not parts:
         said = Markup("No average gap larger than {} points{}{}{}").format(margin, what, echo, where)
         short = said + _in_a_part(beyond, not_shown) if beyond or not_shown else None
@@ -215,7 +215,7 @@ def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Ma
         return Markup("We cannot judge this model: {}.").format(why)
     start = "In its probabilities, this model" if in_probabilities else "This model"
     rates = f"{start}, when it speaks as one group, rates that group's people"
-    what, echo = _ruled_out(row)
+    what, echo = ruled_out(row)
     if code == "within":
         margin = show(row, "margin", unsigned)
         beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
@@ -241,7 +241,7 @@ def tallied(row: PlacedRow) -> tuple[str, Markup]:
     return found.kind, Markup(_TALLIED.get(found.kind) or f"{words[:1].lower()}{words[1:]}")
 
 
-def _ruled_out(row: PlacedRow) -> tuple[str, str]:
+def ruled_out(row: PlacedRow) -> tuple[str, str]:
     """Return what qualifies a gap that is ruled out, after its name and after its size; empty if between groups."""
     # The gap of invented groups may itself be large, and repeated words can hide a gap between groups or make one.
     words = " in these pairs of words" if row["scope"] == "pairs" else ""
@@ -365,7 +365,7 @@ def supported(row: PlacedRow | None) -> Markup:
     """Say which margin the data support, if the verdict does not: how small any average gap is."""
     if row is None or not math.isfinite(row.number("supported_margin")) or _tells_bound(row):
         return Markup("")
-    what, echo = _ruled_out(row)
+    what, echo = ruled_out(row)
     small = show(row, "supported_margin", unsigned)
     if row["code"] == "gap":  # beside its narrower interval, "is smaller than" would read as if one of them were wrong
         return Markup("The gate would pass this gap at a margin of {} points or more, {}.").format(small, _EVEN_IF_RARE)

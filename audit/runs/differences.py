@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from audit.configuration.planted import MARK
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import MISSING, dimension_title, either, encodable, plural, printable, scale_end
 from stimuli.hashes import fingerprint
@@ -233,8 +234,11 @@ def _labels(choices: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def choice_table(choices: Mapping[str, Mapping[str, str]], names: Sequence[str]) -> pd.DataFrame:
-    """Return the named choices of runs, a row a label, worded for a table or figure."""
+    """Return the named choices of runs, a row a label, worded for a table or figure; of planted models always names."""
     each_run = _told(list(choices.values()))
+    # Such a table is pasted without the page that says what the runs have in common.
+    if "model" not in names and any(run["model"].startswith(MARK) for run in each_run):
+        names = ["model", *names]
     told = pd.DataFrame(
         {_HEADS.get(name, name): [_part(name, run) or MISSING for run in each_run] for name in names},
         index=list(choices),

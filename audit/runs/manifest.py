@@ -695,6 +695,11 @@ class Manifest(_Written):
         return tuple(name for name in self.dimensions if name not in self.placebo)
 
     @property
+    def of_another_tool(self) -> bool:
+        """Whether another tool collected the ratings or replies, and this one only read them."""
+        return self.elicitation.method == "outside" or bool(self.outside.replies)
+
+    @property
     def replicates(self) -> bool:
         """Whether the run is of the published study: of its released results, or asked anew as it asked."""
         return self.outside.released or self.preset == "replication"

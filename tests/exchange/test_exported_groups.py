@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from planted import gets_less, grouped
+from planted import gets_less, grouped, refused
 from runs import as_stored, of_before, outside_run
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -22,6 +22,7 @@ from audit.extras.exchange.base import Collected
 from audit.extras.exchange.groups import NO_GAP
 from audit.extras.exchange.paper.disparities import paper_disparity_table
 from audit.extras.exchange.paper.export import _study
+from audit.extras.exchange.paper.figures import PaperFigures
 from audit.extras.exchange.paper.methods import methods
 from audit.extras.exchange.paper.text import as_plain
 from audit.report.disparities import who_gets_less
@@ -37,22 +38,46 @@ TITLE = "Language models predict empathy gaps between social in-groups and out-g
 HOSTILE = "R&D_5%#1 \\input{/etc/passwd} $x^2$ [a](http://evil.example) <script>alert(1)</script> | `*@me*`"
 
 
+CASES = {
+    "less": gets_less,
+    "words": lambda: gets_less(stems=False),
+    "alike": lambda: gets_less(0.0, n=200),
+    "deployed": lambda: deployed(gets_less()),
+    "refused": lambda: refuses_birch(gets_less(0.0)),
+    "refused-own": lambda: refuses_its_own(gets_less(0.0)),
+}
+"""One group 20 points lower, in any words and in these; all alike; without perceivers; one, or one's own, refused."""
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Planted runs by name: one group 20 points lower, in any words and in these; all alike; and without perceivers."""
-    cases = {
-        "less": gets_less(),
-        "words": gets_less(stems=False),
-        "alike": gets_less(0.0, n=200),
-        "deployed": deployed(gets_less()),
-    }
-    made = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
-        for name, case in cases.items():
-            folder = tmp_path_factory.mktemp(name)
-            made[name] = outside_run(folder, case.ratings, case.groups, **case.settings)
-    return made
+    """Planted runs by name, each made when a test first asks for it."""
+
+    class Runs(dict):
+        def __missing__(self, name):
+            case = CASES[name]()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("audit.report.figures.gallery.draw_figures", lambda *_, **__: {})
+                run = outside_run(tmp_path_factory.mktemp(name), case.ratings, case.groups, **case.settings)
+            return self.setdefault(name, run)
+
+    return Runs()
+
+
+def refuses_birch(case):
+    """Refuse half of the narratives of people of Birch, whoever speaks."""
+    gone = case.ratings["experiencer"].str.endswith("Birch") & (
+        case.ratings["narrative_id"].str[1:].astype(int) % 2 == 0
+    )
+    return type(case)(refused(case.ratings, gone), case.groups, case.settings)
+
+
+def refuses_its_own(case):
+    """Refuse one's own group in one narrative of three."""
+    groups = case.groups.set_index("term")["group"]
+    own = case.ratings["perceiver"].map(groups) == case.ratings["experiencer"].map(groups)
+    gone = own & (case.ratings["narrative_id"].str[1:].astype(int) % 3 == 0)
+    return type(case)(refused(case.ratings, gone), case.groups, case.settings)
 
 
 def deployed(case):
@@ -65,7 +90,7 @@ def deployed(case):
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr("audit.extras.exchange.paper.figures.journal_files", lambda *_: {})
+    monkeypatch.setattr("audit.extras.exchange.paper.figures.draw_for_journal", lambda *_, **__: PaperFigures({}, {}))
 
 
 def decided(run) -> pd.DataFrame:
@@ -94,9 +119,7 @@ def card(audit, run, to="card") -> str:
 
 
 def test_a_card_of_another_tool_s_ratings_names_no_option_of_our_runs(runs, audit):
-    steps = [
-        step for name, run in runs.items() for step in re.findall(r"Next: .*", card(audit, run, to=f"card-{name}"))
-    ]
+    steps = [step for name in CASES for step in re.findall(r"Next: .*", card(audit, runs[name], to=f"card-{name}"))]
     assert any("collect ratings of" in step for step in steps), steps
     ours = re.compile(r"Run again|stimuli\.|elicitation[.=]|prompt=")
     assert [step for step in steps if ours.search(step)] == []
@@ -150,7 +173,9 @@ def test_a_card_answers_both_questions_with_numbers(runs, audit):
     verdicts = card(audit, runs["less"]).partition("## Verdicts")[2].partition("\n## ")[0]
     side, less = verdicts.split("### ")[1:]
     assert side.startswith("Whose side? The gap δ")
-    assert re.search(r"δ = [+−]\d\.\d\d points \(95% interval ", side)
+    end = r"[+−]\d\.\d\d"
+    said = rf"δ = {end} points \(95% interval {end} to {end}, for narratives and groups like these; p = "
+    assert re.search(said, side)
     assert less.startswith("Who gets less? The disparity D")
     own = decided(runs["less"]).loc["Birch"]
     assert f"{words_of(runs['less'])}. D = −{-own['disparity']:.2f} points (95% interval −" in less
@@ -174,6 +199,32 @@ def test_a_record_has_a_result_for_each_group_which_takes_no_side(runs, audit):
         assert {type(value) for value in told.values()} == {str}
         assert told["answer code"] == made["code"]
     assert found["identity/outside/group/Birch"]["score_details"]["score"] > 20
+    told = found["identity/outside/group/Birch"]["score_details"]["details"]
+    assert told["what it says"] == (
+        f"the group differs from the others by less than {own.loc['Birch', 'supported_margin']} points, at level 0.05"
+    )
+
+
+def test_a_record_says_which_group_is_refused_more(runs, audit):
+    """Its ratings are as high as the others': no score shows that half of them are missing."""
+    found = results(audit, runs["refused"])
+    for name in ("identity/outside", "identity/outside/group/Birch"):
+        said = found[name]["score_details"]["details"]["who is refused more"]
+        assert said.startswith("Birch is refused more often than the others")
+    assert (
+        "who is refused more"
+        not in results(audit, runs["less"], to="none")["identity/outside"]["score_details"]["details"]
+    )
+
+
+def test_that_one_s_own_group_is_refused_more_stands_in_every_form_with_results(runs, audit):
+    said = "The model refuses more often if the person is of its own group: δ = +"
+    run = runs["refused-own"]
+    assert f"Refusals: {said}" in card(audit, run)
+    assert results(audit, run)["identity/outside"]["score_details"]["details"]["refusals"].startswith(said)
+    out = exported(audit, run, "form=paper", to="paper")
+    assert f"Refusals, of identity: {said}" in prose(out)
+    assert said not in card(audit, runs["less"], to="none")
 
 
 def test_a_data_set_has_the_disparities(runs, audit):
@@ -182,7 +233,12 @@ def test_a_data_set_has_the_disparities(runs, audit):
     made = derived_table(runs["less"], "disparity", DISPARITY)
     pd.testing.assert_series_equal(written["disparity"], made["disparity"])
     assert list(written) == list(DISPARITY)
+    verdicts = pd.read_parquet(out / "data" / "verdicts.parquet")
+    assert verdicts["code"].tolist() == pd.read_csv(runs["less"] / "tables" / "verdicts.csv")["code"].tolist()
     page = (out / "README.md").read_text("utf-8")
+    plain = page.replace("&#61;", "=")
+    assert f"{words_of(runs['less'])}. D = " in plain.partition("### Who gets less?")[2]
+    assert re.search(r"### Whose side\? The gap δ\n\n- \*\*identity \(outside\):\*\* ", plain)
     assert "The disparity D of a group is how much lower" in page
 
 

@@ -171,7 +171,7 @@ def test_a_data_set_has_a_card_whose_head_is_true_of_its_files(there, audit, cap
     assert head["license"] == "unknown"
     features = {each["config_name"]: each["features"] for each in head["dataset_info"]}
     files = {each["config_name"]: each["data_files"] for each in head["configs"]}
-    tables = ("ratings", "gap", "disparity")
+    tables = ("ratings", "gap", "verdicts", "disparity")
     assert files == {name: [{"split": "test", "path": f"data/{name}.parquet"}] for name in tables}
     for name, [file] in files.items():
         schema = pq.read_schema(Path("hf", file["path"]))
@@ -225,7 +225,7 @@ def test_replies_are_a_data_set_and_the_card_warns_of_their_texts(audit, tmp_pat
     run = ROOT / "reports" / "example-replies"
     assert audit("export", run, "form=huggingface", "to=hf", "license=apache-2.0") == 0
     head, page = card_of("hf")
-    assert [each["config_name"] for each in head["configs"]] == ["replies", "gap", "disparity"]
+    assert [each["config_name"] for each in head["configs"]] == ["replies", "gap", "verdicts", "disparity"]
     assert "`text` is what the model wrote, verbatim" in page
     written = pd.read_parquet("hf/data/replies.parquet")
     assert written["text"].tolist() == pd.read_parquet(run / "replies.parquet")["text"].tolist()

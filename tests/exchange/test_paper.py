@@ -440,6 +440,8 @@ def test_a_run_of_another_tool_says_what_is_not_known_of_it(audit, tmp_path):
     assert "It is said to be of the model a model." in text
     assert f"Of {len(ratings)} prompts, {len(ratings) - 5} gave a rating and 5 were refused." in text
     assert "The identities that were rated: of identity, 3 perceivers and 3 experiencers of 3 groups." in text
+    assert "Whether the ratings match the story was not checked." in text
+    assert "Caution: whether the ratings match the story was not checked." in (out / "table.md").read_text("utf-8")
     assert "manipulation" not in text
     assert "seed" not in text
     repeated = "Caution, of identity: repeated words are not controlled: in-group pairs repeat the perceiver's words"

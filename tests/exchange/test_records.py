@@ -96,7 +96,7 @@ def test_the_score_is_the_margin_that_the_verdict_supports_and_its_estimate_stan
     decides(run)
     score, details = result_of(run, audit)
     assert score == 0.4
-    assert details["what it says"] == "no average gap larger than 0.4 points, at level 0.05"
+    assert details["what it says"] == "any average gap is smaller than 0.4 points, at level 0.05"
     assert details["verdict"] == "No average gap found: any gap is smaller than 0.40 points"
     [verdict] = exact("verdicts").to_dict("records")
     for name in ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "n_narratives"):
@@ -132,13 +132,75 @@ def test_a_gap_is_no_larger_than_the_scale_is_long(run, audit):
     decides(run, supported_margin=250.0)
     score, details = result_of(run, audit)
     assert score == 100
-    assert details["what it says"].startswith("no average gap larger than 100 points")
+    assert details["what it says"].startswith("nothing: ")
+
+
+def test_a_score_says_what_the_page_says_the_gap_is_of_and_rounds_no_bound_downwards(run, audit):
+    """2.4444444 written as 2.44444 would be a margin that the run does not support."""
+    decides(run, supported_margin=2.4444444, control="none", scope="pairs")
+    _, details = result_of(run, audit, "none")
+    assert details["what it says"] == (
+        "any average gap in these pairs of words is smaller than 2.4444444 points, including repeated words, at level "
+        "0.05"
+    )
+    assert details["control for repeated words"] == "none: repeated words are included"
+    decides(run, supported_margin=2.4444444, control="placebo", scope="groups")
+    _, details = result_of(run, audit, "placebo")
+    assert details["what it says"] == (
+        "any average gap beyond that of invented groups is smaller than 2.4444444 points, at level 0.05"
+    )
+    assert details["control for repeated words"] == "the gap of invented groups is subtracted"
+
+
+def test_what_limits_a_gap_stands_in_its_record(run, audit):
+    decides(run, limits="few_narratives; one_cue")
+    _, details = result_of(run, audit)
+    assert details["read with care"] == "Few narratives; One kind of cue"
+    assert audit("export", run, "form=card", "to=card") == 0
+    assert "Read with care: Few narratives; One kind of cue." in Path("card/AUDIT_CARD.md").read_text(encoding="utf-8")
+
+
+def tell(run, part, **values):
+    """Change what a run's manifest says of a part."""
+    path = run / "manifest.json"
+    told = json.loads(path.read_text())
+    told[part] |= values
+    path.write_text(json.dumps(told))
+    as_stored(run)
+
+
+def test_a_planted_model_has_no_record_and_every_other_form_says_that_it_is_one(run, audit, capsys):
+    tell(run, "model", planted={"gap": 5})
+    assert audit("export", run, *EEE, "to=eee", "model_id=a/b") == 2
+    assert "is of a planted model, not a language model; a record of it would stand" in capsys.readouterr().err
+    assert not Path("eee").exists()
+    for form, file in (("card", "AUDIT_CARD.md"), ("csv", "ABOUT.md"), ("huggingface", "README.md")):
+        assert audit("export", run, f"form={form}", f"to={form}") == 0
+        text = html.unescape(Path(form, file).read_text(encoding="utf-8")).partition("# ")[2]
+        assert text.startswith(("Auditor's card: planted model, not", "Empathy audit: planted model, not"))
+        first = text.partition("|")[0]
+        assert "PLANTED: No language model was asked: these are the answers of a planted model" in first
+        assert "nothing of any model" in first
+    access = sections(Path("card/AUDIT_CARD.md").read_text(encoding="utf-8"))["Access"]
+    assert "| access | none: no language model was asked |" in access
+
+
+def test_answers_that_another_stack_collected_are_not_said_to_be_asked_by_us(run, audit):
+    tell(run, "model", elsewhere={"by": "ask.py"})
+    assert audit("export", run, *EEE, "to=eee", "model_id=a/b") == 0
+    record = record_in("eee")[1]
+    said = record["source_metadata"]["additional_details"]["run"]
+    assert re.fullmatch(r"finished: all of [\d,]+ prompts were asked elsewhere, which was not checked", said)
+    assert record["model_info"]["additional_details"]["run by"] == "elsewhere, by ask.py (as the user says)"
 
 
 def test_a_run_without_an_interval_has_no_score(run, audit, capsys):
     decides(run, code="no_estimate", reasons="no_interval", se=float("nan"), ci_low=float("nan"), ci_high=float("nan"))
     assert audit("export", run, *EEE, "to=of-groups", "model_id=a/b") == 0
-    found = record_in("of-groups")[1]["evaluation_results"]
+    record = record_in("of-groups")[1]
+    said = record["source_metadata"]["additional_details"]["has no result"]
+    assert said == "gap, religion (origin): No answer: δ has no interval"
+    found = record["evaluation_results"]
     assert {each["metric_config"]["metric_id"] for each in found} == {"empathy_audit.largest_disparity_left"}
     path = run / "tables" / "disparity.csv"
     pd.read_csv(path).assign(ci_low=float("nan"), ci_high=float("nan")).to_csv(path, index=False)
@@ -379,6 +441,12 @@ def test_runs_of_replies_and_of_another_tool_have_a_card(audit, tmp_path):
         assert audit("export", "outside", f"form={form}", f"to={form}") == 0
     page = Path("card/AUDIT_CARD.md").read_text(encoding="utf-8")
     assert "Hindu, Muslim" in page
+    # Nobody told the model's name: that of the file is none.
+    assert page.startswith("# Auditor's card: a model that was not named\n")
+    assert "| run | 16 rows read from a file: nothing was asked by this tool |" in page
+    assert "| access | none of ours: another stack asked" in page
+    assert "answers match the story?" in replies
+    assert "ratings match the story?" not in replies
     # How another tool asked is not known, and none of it is said.
     assert "| thinking | not recorded |" in page
     assert not [said for said in ("answers begun with", "asks the same prompts", "none named") if said in page]

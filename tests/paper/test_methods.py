@@ -445,6 +445,51 @@ def test_a_gap_that_is_not_shown_to_lie_within_the_margin_is_not_said_to(run, co
     assert ("Verdict on religion: Undecided at a margin of 2.00 points" in note) == (code == "undecided")
 
 
+def decided(study, *, outcome="intensity", **values):
+    """Have the verdict on one outcome say something else."""
+    verdicts = study.tables["verdicts"].copy()
+    for name, value in values.items():
+        verdicts[name] = verdicts[name].astype(object)
+        verdicts.loc[verdicts["outcome"] == outcome, name] = value
+    return planted(study, tables={"verdicts": verdicts})
+
+
+FOUND = {
+    "code": "gap", "claim": "pairs", "reasons": "", "direction": 1, "size": "", "control": "placebo", "scope": "pairs",
+    "delta": 1.0, "ci_low": 0.5, "ci_high": 1.5, "p": 0.01, "p_adjusted": 0.01,
+}  # fmt: skip
+
+
+def test_the_estimate_that_a_verdict_rests_on_stands_beside_it(run):
+    """No row of the table need have it."""
+    said = (
+        "δ = +1.00 points beyond that of invented groups (95% interval +0.50 to +1.50, for narratives like these, but"
+    )
+    assert f"{said} only these words for these groups; p = .010)." in note_of(decided(run, **FOUND))
+    assert "for narratives and groups like these; p = .010)." in note_of(decided(run, **FOUND | {"scope": "groups"}))
+    assert "% interval" not in note_of(run).partition("Verdict on religion: No verdict")[2]
+
+
+def test_the_verdict_on_a_measure_has_its_number_and_is_not_taken_back(replies):
+    found = decided(replies, outcome="n_words", **FOUND | {"claim": "groups", "scope": "groups"})
+    said = (
+        "Of “Length”: δ = +1.00 words beyond that of invented groups (95% interval +0.50 to +1.50, for narratives and"
+    )
+    assert said in note_of(found)
+    assert "δ = " not in note_of(replies)
+    nothing = "Nothing is claimed about other identities"
+    assert nothing in "".join(as_plain(each.text()) for each in methods(replies))
+    text = "".join(as_plain(each.text()) for each in methods(found))
+    assert nothing not in text
+    assert "Intervals of verdicts count how much δ differs between groups, too." in text
+
+
+def test_a_table_of_a_planted_model_says_that_it_is_one(run):
+    note = note_of(planted(run, **within(run, "model", planted={"gap": 5})))
+    assert "Caution: no language model was asked: these are the answers of a planted model" in note
+    assert "language model was asked" not in note_of(run)
+
+
 def test_of_two_variants_a_limit_names_its_own(run):
     """The gap of the second variant is within the noise, and only that."""
     gap, controls = run.tables["gap"], run.tables["controls"]

@@ -10,7 +10,6 @@ References
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,13 +22,17 @@ from audit.extras.exchange.base import Collected, Form
 from audit.extras.exchange.facts import (
     NOT_RECORDED,
     NOT_WHAT_IT_SHOWS,
+    UNNAMED,
     markdown_table,
+    named,
+    question_of_check,
+    read_with_care,
     said_of_check,
     said_of_engine,
     said_of_language,
     said_of_narratives,
 )
-from audit.tables.formatting import MEANING, coverage, in_markdown, plural
+from audit.tables.formatting import MEANING, in_markdown, plural
 
 if TYPE_CHECKING:
     from audit.report.verdicts import Step
@@ -67,11 +70,10 @@ def to_fill(question: str) -> str:
 
 def _card(collected: Collected) -> str:
     manifest = collected.manifest
-    of_what = "an unfinished run" if manifest.status == "running" else "a run whose files had changed"
-    limited = [f"**{collected.status_in_markdown}.** This card is of {of_what}.", ""]
+    limited = [f"**{collected.status_in_markdown}.**", ""]
     return "\n".join(
         [
-            f"# Auditor's card: {in_markdown(manifest.model.name) or NOT_RECORDED}",
+            f"# Auditor's card: {in_markdown(named(manifest) or UNNAMED)}",
             "",
             *(limited if collected.is_limited else []),
             "Filled in from the run's manifest, but for the lines that a person is to fill in: no file knows those.",
@@ -79,7 +81,7 @@ def _card(collected: Collected) -> str:
             *_auditor(),
             *_scope(collected),
             *_method(collected),
-            *_verdicts(collected),
+            *verdict_lines(collected),
             *_access(collected),
             *_integrity(collected),
             *_review(collected),
@@ -101,7 +103,7 @@ def _scope(collected: Collected) -> Iterator[str]:
     alone = not collected.has_perceivers
     yield markdown_table(
         [
-            ("model", " ".join(filter(None, (manifest.model.name, manifest.model.revision)))),
+            ("model", " ".join(filter(None, (named(manifest), manifest.model.revision)))),
             ("groups differ in", ", ".join(manifest.real_dimensions)),
             ("groups as perceivers", "" if alone else _members(collected, "perceiver_group")),
             ("groups as experiencers", _members(collected, "experiencer_group")),
@@ -177,7 +179,7 @@ def _told(collected: Collected, of_gap: str, of_groups: str) -> Iterator[str]:
         yield groups.NO_GAP
 
 
-def _verdicts(collected: Collected) -> Iterator[str]:
+def verdict_lines(collected: Collected) -> Iterator[str]:
     """Yield the answers to both questions, in the words of the run's page; without perceivers there is one."""
     if collected.kind == "answers":
         return
@@ -190,26 +192,29 @@ def _verdicts(collected: Collected) -> Iterator[str]:
 
 
 def _of_gaps(collected: Collected) -> Iterator[str]:
-    from audit.report.numbers import rows_of, show_gap, show_interval
+    from audit.report.numbers import rows_of
+    from audit.report.sentences import deciding_gap
     from audit.report.verdicts import supported, worded
     from audit.runs.derived import has_table
 
     if not has_table(collected.path, "verdicts"):
-        yield f"The run has no verdict: `{report_command(str(collected.path))}` makes one."
+        yield f"The run has no verdict: `{report_command('RUN_DIR')}` makes one."
         return
     alike: dict[str, list[str]] = {}
     for row in rows_of(collected.statistics("verdicts"), "verdicts"):
         found, small = worded(row), supported(row)
         where = f"{row['dimension']} ({row['variant']})"
+        number = groups.plain(deciding_gap(row, confidence=collected.manifest.statistics.confidence))
         if collected.kind == "replies":
-            alike.setdefault(f"{where}: {groups.plain(found.words)}.", []).append(_title(collected, row["outcome"]))
+            words = f"{where}: {groups.plain(found.words)}. {number if found.kind in ('gap', 'within') else ''}".strip()
+            alike.setdefault(words, []).append(_title(collected, row["outcome"]))
             continue
-        known = found.kind != "absent" and math.isfinite(row.number("ci_low"))
         said = [
             f"{found.words.striptags()}.",
             small.striptags(),
-            f"δ = {show_gap(row).striptags()} points ({coverage(collected.manifest.statistics.confidence)} interval "
-            f"{show_interval(row).striptags()})." if known else "",
+            number if found.kind != "absent" else "",
+            f"Refusals: {refused}" if (refused := collected.refusal_gap(row["dimension"], row["variant"])) else "",
+            f"Read with care: {limits}." if (limits := read_with_care(row)) else "",
             f"Next: {_step(collected, found.step).striptags()}",
         ]  # fmt: skip
         yield f"- **{in_markdown(where)}:** {in_markdown(' '.join(filter(None, said)))}"
@@ -221,7 +226,7 @@ def _step(collected: Collected, step: Step) -> Markup:
     """Return what to do next; who collected the ratings with another tool has none of our options."""
     from audit.report.verdicts import step_elsewhere
 
-    return step_elsewhere(step) if collected.manifest.elicitation.method == "outside" else step
+    return step_elsewhere(step) if collected.manifest.of_another_tool else step
 
 
 def _of_groups(collected: Collected) -> Iterator[str]:
@@ -230,7 +235,7 @@ def _of_groups(collected: Collected) -> Iterator[str]:
     if not compared:
         yield (
             f"The run has no answer: an earlier version analysed it, or no two groups were compared. "
-            f"`{report_command(str(collected.path))}` analyses it."
+            f"`{report_command('RUN_DIR')}` analyses it."
         )
         return
     alike: dict[str, list[str]] = {}
@@ -265,7 +270,9 @@ def _title(collected: Collected, outcome: str) -> str:
 def _access(collected: Collected) -> Iterator[str]:
     manifest = collected.manifest
     yield from ("## Access", "")
-    if manifest.model.elsewhere is not None:
+    if manifest.model.planted is not None:
+        kind = "none: no language model was asked"
+    elif collected.asked_by_others:
         kind = "none of ours: another stack asked, and what it did was not checked"
     elif manifest.engine.name in _HERE:
         kind = "the model's weights, on the auditor's machine"
@@ -328,7 +335,7 @@ def _review(collected: Collected) -> Iterator[str]:
         differed = f"differed by {noise.rms_points:.2g} points, root mean square"
         again = f"{plural(noise.n, 'prompt')} asked again ({noise.varied}) {differed}"
     versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
-    check = [("ratings match the story?", said)] if (said := said_of_check(collected)) else []
+    check = [(question_of_check(collected), said)] if (said := said_of_check(collected)) else []
     yield markdown_table([*check, ("repeated", again), ("packages", versions)])
     if not collected.asked_by_others:
         yield from ("", "The same command with these versions and this seed asks the same prompts.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from audit.errors import ConfigError, StoreError, report_command
+from audit.extras.exchange import groups
 from audit.runs.ledger import check_made
 from audit.tables.base import Table
 from audit.tables.formatting import in_markdown, plural, printable
@@ -81,17 +82,21 @@ class Collected:
     @property
     def asked_by_others(self) -> bool:
         """Whether another tool asked, so that its method is unknown."""
-        return self.manifest.elicitation.method == "outside" or self.manifest.model.elsewhere is not None
+        return self.manifest.of_another_tool or self.manifest.model.elsewhere is not None
 
     @property
     def status_said(self) -> str:
-        """Sentence on whether the run is finished, how much is missing, and which of its files were changed."""
-        n_prompts = self.manifest.n_prompts
-        outside = self.manifest.outside
+        """Sentence on who asked, whether the run is finished, how much is missing, and which files were changed."""
+        n_prompts, model = self.manifest.n_prompts, self.manifest.model
         said = f"finished: all of {plural(n_prompts, 'prompt')} were asked"
-        if outside.replies:
-            said = f"{plural(n_prompts, 'reply')} read from a file: nothing was asked by this tool"
-        if outside.observational:
+        if self.manifest.of_another_tool:
+            what = "reply" if self.manifest.outside.replies else "row"
+            said = f"{plural(n_prompts, what)} read from a file: nothing was asked by this tool"
+        elif model.elsewhere is not None:
+            said += " elsewhere, which was not checked"
+        if model.planted is not None:
+            said += f"; PLANTED: {model.planted.note.removesuffix('.')}"
+        if self.manifest.outside.observational:
             said += "; OBSERVATIONAL: what the groups wrote differs, and that may be why replies differ"
         if self.manifest.status == "running":
             said = f"NOT FINISHED: {self.n_missing:,} of {plural(n_prompts, 'prompt')} are missing"
@@ -104,8 +109,9 @@ class Collected:
 
     @property
     def status_in_markdown(self) -> str:
-        """``status_said`` for Markdown, with file names escaped: anybody can write them into a ledger."""
-        return in_markdown(self.status_said) if self.accepted else self.status_said
+        """``status_said`` for Markdown, with names of files and groups escaped: anybody can choose them."""
+        named = self.accepted or self.manifest.model.planted is not None
+        return in_markdown(self.status_said) if named else self.status_said
 
     @property
     def became(self) -> dict[str, int]:
@@ -119,7 +125,8 @@ class Collected:
     @property
     def is_limited(self) -> bool:
         """Whether readers must see ``status_said`` first."""
-        return self.manifest.status == "running" or bool(self.accepted)
+        manifest = self.manifest
+        return manifest.status == "running" or bool(self.accepted) or manifest.model.planted is not None
 
     def statistics(self, name: str) -> pd.DataFrame:
         """Return a table of the run's last report, if it is of these rows; files accepted since withdraw verdicts."""
@@ -162,6 +169,17 @@ class Collected:
         from audit.tables.disparity import REFUSALS
 
         return self._disparities.loc[self._disparities["outcome"] == REFUSALS]
+
+    def refusal_gap(self, dimension: str, variant: str) -> str:
+        """Say that refusals of ratings differ between in-group and out-group; empty if that is not found or known."""
+        from audit.runs.derived import has_table
+        from audit.tasks.limits import limits_of_folder
+
+        known = self.kind == "ratings" and not any(limits_of_folder(self.manifest)) and has_table(self.path, "missing")
+        if not known:
+            return ""
+        confidence = self.manifest.statistics.confidence
+        return groups.refusal_gap(self.statistics("missing"), dimension, variant, confidence=confidence)
 
     @cached_property
     def _disparities(self) -> pd.DataFrame:

@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 from audit.errors import ConfigError, StoreError
 from audit.extras.exchange import groups
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
-from audit.extras.exchange.facts import NOT_RECORDED, NOT_WHAT_IT_SHOWS, said_of_check
+from audit.extras.exchange.facts import (
+    NOT_RECORDED,
+    NOT_WHAT_IT_SHOWS,
+    named,
+    read_with_care,
+    said_of_check,
+    said_of_engine,
+)
 from audit.tables.formatting import MEANING, printable
 from audit.tables.spreadsheets import seen
 from stimuli.errors import suggest
@@ -38,6 +45,11 @@ _MODEL_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII
 _HERE: Final = ("vllm", "transformers")  # engines that run the model on the user's own machine
 _DECIDING: Final = ("delta", "se", "df", "ci_low", "ci_high", "p", "p_adjusted", "percent_of_response", "n_narratives")
 """Numbers of the estimate that the verdict rests on."""
+_CONTROLLED: Final = {
+    "echo_free": "only pairs described in different words",
+    "placebo": "the gap of invented groups is subtracted",
+    "none": "none: repeated words are included",
+}
 _AS_RATED: Final = {
     "all": "all perceivers, each group of them alike",
     "no_persona": "the model without a persona",
@@ -52,7 +64,8 @@ _COUNTED: Final = ("n_narratives_asked", "n_answers", "n_missing", "note")
 _DESCRIPTION: Final = (
     f"The largest average gap that the ratings leave possible, in points of the scale, in either direction. The gap is "
     f"{MEANING}. It is the smallest margin that the verdict supports at level alpha; where the run rules nothing out, "
-    "it is the length of the scale. Gaps of single groups or emotions may be larger."
+    "it is the length of the scale. The details say of which groups and words. Gaps of single groups or emotions may "
+    "be larger."
 )
 _DESCRIPTION_OF_GROUP: Final = (
     "The largest disparity of the group that the ratings leave possible, in points of the scale, in either direction. "
@@ -73,6 +86,11 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
         raise ConfigError(
             f"relationship={told.relationship}: must be one of {', '.join(RELATIONSHIPS)}; "
             f"{suggest(told.relationship, RELATIONSHIPS)}"
+        )
+    if collected.manifest.model.planted is not None:
+        raise ConfigError(
+            f"{collected.path} is of a planted model, not a language model; a record of it would stand among those of "
+            "language models: export another run"
         )
     model_id = _model_id(collected.manifest, told)
     record = _record(collected, told, model_id)
@@ -115,6 +133,7 @@ def _record(collected: Collected, told: ExportOptions, model_id: str) -> dict[st
     # A server's interface is no engine: nobody knows what runs there.
     served = bool(manifest.model.address)
     engine = {"name": "" if served else manifest.engine.name, "version": manifest.engine.version}
+    left = "; ".join(_without_result(collected))
     return {
         "schema_version": SCHEMA,
         "evaluation_id": f"{_COLLECTION}/{model_id.replace('/', '_')}/{now}",
@@ -125,17 +144,18 @@ def _record(collected: Collected, told: ExportOptions, model_id: str) -> dict[st
             "source_type": "evaluation_run",
             "source_organization_name": told.organization,
             "evaluator_relationship": told.relationship,
-            "additional_details": {"run": collected.status_said},
+            "additional_details": {"run": collected.status_said, **({"has no result": left} if left else {})},
         },
         "eval_library": {"name": "empathy-audit", "version": manifest.versions.get("empathy-audit", "unknown")},
         "model_info": {
-            "name": printable(manifest.model.name) or model_id,
+            "name": printable(named(manifest)) or model_id,
             "id": model_id,
             "developer": model_id.partition("/")[0],
             **({"inference_engine": engine} if engine["name"] else {}),
             "additional_details": {
                 "deployment_type": "self_deployed" if engine["name"] in _HERE else "unknown",
                 "model_availability": "unknown",
+                "run by": said_of_engine(manifest),
                 **({"revision": manifest.model.revision} if manifest.model.revision else {}),
                 **{f"sha256 of {printable(name)}": digest for name, digest in manifest.model.files.items()},
             },
@@ -157,37 +177,40 @@ def _results(collected: Collected) -> Iterator[dict[str, Any]]:
 
 
 def _of_gaps(collected: Collected) -> Iterator[dict[str, Any]]:
-    from audit.report.numbers import rows_of
     from audit.report.sentences import ALONE
-    from audit.report.verdicts import worded
+    from audit.report.verdicts import ruled_out, worded
 
     manifest = collected.manifest
     length = float(manifest.scale.high - manifest.scale.low)
     gaps = collected.statistics("gap")
     gaps = gaps[gaps["headline"].astype(bool) & (gaps["scope"] == "narratives")]
-    decided = {(str(row["dimension"]), str(row["variant"])): row
-               for row in rows_of(collected.statistics("verdicts"), "verdicts")}  # fmt: skip
-    checks = _checks(collected)
+    decided = {(str(row["dimension"]), str(row["variant"])): row for row in _decided(collected)}
+    checks, refused = _checks(collected), _refused(collected)
     level = round(1 - manifest.statistics.confidence, 12)
     for gap in gaps.to_dict("records"):
         row = decided.get((str(gap["dimension"]), str(gap["variant"])))
-        if row is None or not math.isfinite(row.number("delta")) or not math.isfinite(row.number("se")):
+        if row is None or not _has_score(row):
             continue
-        supported = row.number("supported_margin")
         score = _score(row, length)
-        verdict = str(worded(row).words.striptags())
-        says = f"no average gap larger than {score:g} points, at level {level:g}"
+        verdict = groups.plain(worded(row).words)
+        what, echo = ruled_out(row)
+        says = f"any average gap{what} is smaller than {_text(score)} points{echo}, at level {level:g}"
         nothing = f"nothing: {verdict}; the score is all of the scale"
+        limits = read_with_care(row)
         details = {
-            "what it says": says if math.isfinite(supported) else nothing,
+            "what it says": says if score < length else nothing,
             "verdict": verdict,
             "verdict code": str(row["code"]),
             "it speaks of": "any such groups" if row["scope"] == "groups" else "these pairs of words",
+            "control for repeated words": _CONTROLLED.get(str(row["control"]), str(row["control"])),
+            **({"read with care": limits} if limits else {}),
             **{name: _text(row[name]) for name in _DECIDING if _text(row[name])},
             "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
             **({f"gap {ALONE}": _with_interval(gap)} if _differs(gap, row) else {}),
             **{name: _text(gap[name]) for name in _COUNTED if _text(gap[name])},
             **_controls(collected, gap),
+            **refused.get((str(gap["dimension"]), str(gap["variant"])), {}),
+            **({"refusals": differ} if (differ := collected.refusal_gap(gap["dimension"], gap["variant"])) else {}),
             **checks,
             **_of_run(collected),
         }
@@ -208,15 +231,14 @@ def _of_groups(collected: Collected) -> Iterator[dict[str, Any]]:
     manifest = collected.manifest
     length = float(manifest.scale.high - manifest.scale.low)
     level = round(1 - manifest.statistics.confidence, 12)
-    checks = _checks(collected)
-    compared = groups.compared_groups(collected.disparity, confidence=manifest.statistics.confidence)
-    for row in (row for each in compared for row in each.rows if math.isfinite(row.number("ci_low"))):
-        score, supported = _score(row, length), row.number("supported_margin")
+    checks, refused = _checks(collected), _refused(collected)
+    for row in (row for row in _compared(collected) if math.isfinite(row.number("ci_low"))):
+        score = _score(row, length)
         answer, limits = groups.plain(answer_in_words(row)), [limit_in_words(code) for code in limits_of_row(row)]
-        says = f"no disparity larger than {score:g} points, at level {level:g}"
+        says = f"the group differs from the others by less than {_text(score)} points, at level {level:g}"
         nothing = f"nothing: {'; '.join([answer, *limits])}; the score is all of the scale"
         details = {
-            "what it says": says if math.isfinite(supported) else nothing,
+            "what it says": says if score < length else nothing,
             "answer": answer,
             "answer code": str(row["code"]),
             **({"what limits it": "; ".join(limits)} if limits else {}),
@@ -225,6 +247,7 @@ def _of_groups(collected: Collected) -> Iterator[dict[str, Any]]:
             "it speaks of": _SPEAKS_OF.get(str(row["scope"]), str(row["scope"])),
             **{name: _text(row[name]) for name in _OF_GROUP if _text(row[name])},
             "confidence of ci_low and ci_high": f"{manifest.statistics.confidence:g}",
+            **refused.get((str(row["dimension"]), str(row["variant"])), {}),
             **checks,
             **_of_run(collected),
         }
@@ -236,6 +259,44 @@ def _of_groups(collected: Collected) -> Iterator[dict[str, Any]]:
             "score_details": {"score": score, "details": details},
             "generation_config": _generation(manifest),
         }
+
+
+def _decided(collected: Collected) -> list[PlacedRow]:
+    from audit.report.numbers import rows_of
+
+    return rows_of(collected.statistics("verdicts"), "verdicts")
+
+
+def _compared(collected: Collected) -> Iterator[PlacedRow]:
+    compared = groups.compared_groups(collected.disparity, confidence=collected.manifest.statistics.confidence)
+    yield from (row for each in compared for row in each.rows)
+
+
+def _refused(collected: Collected) -> dict[tuple[str, str], dict[str, str]]:
+    """Return which groups are refused more often, by dimension and variant: no rating and so no score shows it."""
+    found = groups.refused_groups(collected.refusals, confidence=collected.manifest.statistics.confidence)
+    return {
+        (each.dimension, each.variant): {"who is refused more": f"{groups.plain(each.said.words)}. {each.number}"}
+        for each in found
+    }
+
+
+def _without_result(collected: Collected) -> Iterator[str]:
+    """Yield what the run asked about that has no score, with the reason: leaving it out would read as a pass."""
+    from audit.report.disparities import answer_in_words
+    from audit.report.verdicts import worded
+
+    for row in _decided(collected) if collected.has_perceivers else ():
+        if not _has_score(row):
+            yield f"gap, {row['dimension']} ({row['variant']}): {groups.plain(worded(row).words)}"
+    for row in _compared(collected):
+        if not math.isfinite(row.number("ci_low")):
+            answer = groups.plain(answer_in_words(row))
+            yield f"disparity of {row['group']}, {row['dimension']} ({row['variant']}): {answer}"
+
+
+def _has_score(row: PlacedRow) -> bool:
+    return math.isfinite(row.number("delta")) and math.isfinite(row.number("se"))
 
 
 def _score(row: PlacedRow, length: float) -> float:

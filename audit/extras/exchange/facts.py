@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from audit.extras.exchange import groups
 from audit.tables.formatting import MEANING, in_markdown, plural
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from audit.runs.manifest import Manifest
 
 NOT_RECORDED: Final = "not recorded"
+UNNAMED: Final = "a model that was not named"
 NOT_WHAT_IT_SHOWS: Final = (
     "A gap or disparity is a property of one model under one prompt and set of narratives. It does not say which "
     "rating is right, or what the model would do elsewhere.",
@@ -28,6 +29,12 @@ _ASKED: Final = {
     "generate": "a text, from which a parser reads the rating (generate)",
     "outside": "another tool collected the ratings",
 }
+
+
+def named(manifest: Manifest) -> str:
+    """Return the model's name; empty for ratings of another tool of which only the file has a name."""
+    unnamed = manifest.of_another_tool and manifest.model.name == manifest.stimuli.source
+    return "" if unnamed else manifest.model.name
 
 
 def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
@@ -53,7 +60,7 @@ def of_run(collected: Collected) -> Iterator[tuple[str, str]]:
     if manifest.placebo:
         yield "invented groups (a control)", ", ".join(manifest.placebo)
     if check := said_of_check(collected):
-        yield "answers match the story?" if collected.kind != "ratings" else "ratings match the story?", check
+        yield question_of_check(collected), check
     yield "seed", str(manifest.seed)
     yield "run", collected.status_said
     yield "collected", _when(manifest)
@@ -80,11 +87,18 @@ def said_of_language(manifest: Manifest) -> str:
 def said_of_engine(manifest: Manifest) -> str:
     """Say what ran the model."""
     engine = manifest.engine
+    if manifest.of_another_tool:
+        return "another tool; nothing of it was checked"
     if manifest.model.elsewhere is not None:
         return f"elsewhere, by {manifest.model.elsewhere.by or 'a stack that was not named'} (as the user says)"
     if not engine.name:
         return NOT_RECORDED
     return f"{engine.said} ({', '.join(filter(None, (engine.device, engine.dtype)))})"
+
+
+def question_of_check(collected: Collected) -> str:
+    """Return the question that the check answers."""
+    return "ratings match the story?" if collected.kind == "ratings" else "answers match the story?"
 
 
 def said_of_check(collected: Collected) -> str:
@@ -101,6 +115,14 @@ def said_of_check(collected: Collected) -> str:
     return groups.plain(story_check(Results(tables, TABLES, collected.manifest.statistics.confidence)))
 
 
+def read_with_care(row: Mapping[str, Any]) -> str:
+    """Say what limits a gap of ratings, by the titles of the run's page; empty if nothing does."""
+    from audit.report.sentences import LIMITS
+
+    codes = str(row["limits"]).split("; ")
+    return "; ".join(title for code, (title, _) in LIMITS.items() if code in codes)
+
+
 def markdown_table(rows: Iterable[tuple[str, str]]) -> str:
     """Format names and values as a Markdown table, with values escaped."""
     lines = [f"| {name} | {in_markdown(value) or NOT_RECORDED} |" for name, value in rows]
@@ -113,7 +135,7 @@ def about(collected: Collected, *, files: str, more: str = "") -> str:
     missing = f"\n**{collected.status_in_markdown}.**\n" if collected.is_limited else ""
     limits = "\n".join(f"- {line}" for line in NOT_WHAT_IT_SHOWS)
     return (
-        f"# Empathy audit: {in_markdown(collected.manifest.model.name)}\n{missing}\n{files}\n\n"
+        f"# Empathy audit: {in_markdown(named(collected.manifest) or UNNAMED)}\n{missing}\n{files}\n\n"
         f"{row} {SAID_OF_MISSING}\n\n{more}{markdown_table(of_run(collected))}\n\n{_defined(collected)}\n\n{limits}\n"
     )
 
@@ -133,8 +155,8 @@ def _defined(collected: Collected) -> str:
 
 
 def _of_model(manifest: Manifest) -> str:
-    named = manifest.model.name or NOT_RECORDED
-    return f"{named}, revision {manifest.model.revision}" if manifest.model.revision else named
+    name = named(manifest) or NOT_RECORDED
+    return f"{name}, revision {manifest.model.revision}" if manifest.model.revision else name
 
 
 def _when(manifest: Manifest) -> str:

@@ -74,6 +74,21 @@ def refused_groups(refusals: pd.DataFrame, *, confidence: float) -> Iterator[Com
             yield each
 
 
+def refusal_gap(missing: pd.DataFrame, dimension: str, variant: str, *, confidence: float) -> str:
+    """Say that refusals differ between in-group and out-group, as the run's page does; empty if that is not found.
+
+    ``missing`` has the columns of ``tables.MISSING``.
+    """
+    from audit.report.numbers import rows_of
+    from audit.report.refusals import say_refusal_gap
+
+    own = (missing["outcome"] == "refused") & (missing["dimension"] == dimension) & (missing["variant"] == variant)
+    said = say_refusal_gap(next(iter(rows_of(missing.loc[own], "missing")), None), confidence=confidence)
+    if said is None or said.verdict.kind != "gap":
+        return ""
+    return plain(Markup("{}: δ = {} percentage points ({}).").format(said.verdict.words, said.gap, said.spread))
+
+
 def plain(words: Markup) -> str:
     """Return words of a page as text, without tags and line breaks."""
     return " ".join(words.striptags().split())

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from audit.extras.exchange.auditors_card import verdict_lines
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
-from audit.extras.exchange.facts import about
+from audit.extras.exchange.facts import UNNAMED, about, named
 from audit.tables.base import Table, Type
 from audit.tables.formatting import in_markdown
 from audit.tables.spreadsheets import seen_texts
@@ -47,11 +48,12 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
 
 
 def _statistics(collected: Collected) -> Iterator[tuple[str, tuple[Table, pd.DataFrame]]]:
-    """Yield the tables of gaps and of disparities from the last report, if the run has them."""
+    """Yield the tables of gaps, verdicts and disparities from the last report, if the run has them."""
     from audit.tables.disparity import DISPARITY
     from audit.tables.gap import GAP
+    from audit.tables.verdicts import VERDICTS
 
-    for table in (GAP, DISPARITY):
+    for table in (GAP, VERDICTS, DISPARITY):
         if table.place(collected.path / "tables").exists():
             rows = collected.statistics(table.name).reindex(columns=list(table))
             texts = [name for name, column in table.items() if column.type in (Type.WORD, Type.TEXT)]
@@ -75,14 +77,15 @@ def _card(collected: Collected, told: ExportOptions, tables: dict[str, Table]) -
         f'    from datasets import load_dataset\n    rows = load_dataset(PATH, "{collected.table.name}", split="test")'
     )
     columns = "\n\n".join(_columns(table) for table in tables.values())
-    page = about(collected, files=files, more=f"{texts}\n{licence}\n\n{loads}\n\n## Whose answers\n\n")
+    verdicts = "\n".join(verdict_lines(collected)) if "verdicts" in tables else ""
+    page = about(collected, files=files, more=f"{texts}\n{licence}\n\n{loads}\n\n{verdicts}\n## Whose answers\n\n")
     return f"---\n{head}---\n\n{page}\n## Columns\n\n{columns}\n"
 
 
 def _head(collected: Collected, told: ExportOptions, tables: dict[str, Table]) -> dict[str, Any]:
     n_rows = len(collected.rows)
     return {
-        "pretty_name": f"Empathy audit of {collected.manifest.model.name}",
+        "pretty_name": f"Empathy audit of {named(collected.manifest) or UNNAMED}",
         "license": told.license or _UNKNOWN,
         "size_categories": [next((size for most, size in _SIZES if n_rows < most), "n>1M")],
         "tags": ["empathy-audit", "fairness", "intergroup-bias", "evaluation"],

@@ -66,8 +66,8 @@ def empathy_gap(prompts: str = "", begun: Literal["", "vllm", "native"] = "") ->
 def delta() -> Metric:
     """δ in scale points in each dimension: in-group minus out-group, with its standard error and 95% interval.
 
-    Uses the estimator of the report's headline. Invented groups, a control, have no δ. Unscored samples are missing,
-    never 0.
+    Uses the estimator of the report's headline, for these words only: a verdict may rest on a wider interval.
+    Invented groups, a control, have no δ. Unscored samples are missing, never 0.
     """
     return _estimates(AskedRatings.gaps)
 

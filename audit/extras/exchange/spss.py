@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from audit.errors import ConfigError, StoreError
 from audit.extras.exchange.base import Collected, Form
-from audit.extras.exchange.facts import about, of_run
+from audit.extras.exchange.facts import UNNAMED, about, named, of_run
 from audit.tables.base import Column, Type
 from audit.tables.formatting import printable
 from audit.tables.spreadsheets import seen
@@ -50,7 +50,7 @@ def _sav(collected: Collected) -> bytes:
         pyreadstat.write_sav(
             pd.DataFrame(columns),
             str(path),
-            file_label=f"empathy-audit: {collected.manifest.model.name}"[:64],
+            file_label=f"empathy-audit: {named(collected.manifest) or UNNAMED}"[:64],
             column_labels={name: _label(column) for name, column in collected.table.items()},
             variable_value_labels={name: own for name, own in labels.items() if own},
             missing_ranges={name: [""] for name in texts},

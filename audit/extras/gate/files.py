@@ -32,6 +32,7 @@ _OURS: Final = {
 }
 """The files, each with bytes in its beginning that mark it as ours."""
 _BEGINNING: Final = 1024
+_NARROW: Final = 0.05  # half the width of an interval that two decimals do not show
 
 
 def withdraw_verdict(folder: Path) -> None:
@@ -85,8 +86,9 @@ def verdict_json(gated: Gated, *, version: str) -> dict[str, Any]:
         "baseline": None
         if gated.baseline is None or gated.baseline_path is None
         else _run(gated.baseline, gated.baseline_path, gated.baseline_sha256, gated.measure),
+        "untested": list(gated.untested),
         "notes": list(gated.notes),
-        "gaps": [_row(row) for row in gated.rows],
+        "gaps": [_row(row, unit=_unit(gated)) for row in gated.rows],
     }
 
 
@@ -131,6 +133,8 @@ def markdown(gated: Gated) -> str:
     for row in sorted(gated.rows, key=lambda each: order[each.verdict]):
         cells = cells_of(row, undecided_reasons(gated))
         lines.append(f"| {' | '.join(in_markdown(cells[name]) for name in head)} |")
+    unit = in_markdown(_unit(gated))
+    lines += ["", f"δ is in-group minus out-group, D a group minus the others, in {unit}; pp: percentage points."]
     reasons = undecided_reasons(gated)
     lines += ["", *(f"{place}. {in_markdown(said)}" for place, said in enumerate(reasons, start=1))] if reasons else []
     lines += ["", f"Digest of the run: `{RunFolder(gated.path).digest(gated.manifest)}`"]
@@ -156,7 +160,7 @@ def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
     unit = " pp" if held.gap.is_of_refusals else ""
     return {
         "what": brief(gap_name(held.gap)),
-        "gap": _shown(held.value),
+        "gap": _shown(held.value, held.low, held.high),
         "inside": _interval(held.low, held.high),
         "corrected": _interval(held.beyond_low, held.beyond_high),
         "margin": f"{'' if held.baseline is not None else '±'}{held.margin:g}{unit}",
@@ -164,14 +168,17 @@ def cells_of(row: Judged, reasons: Sequence[str] = ()) -> dict[str, str]:
     }
 
 
-def _shown(value: float) -> str:
-    return format(value, "+.2f").replace("-", "−") if math.isfinite(value) else "none"
+def _shown(value: float, low: float, high: float) -> str:
+    """Write a number beside an interval: two decimals, or two digits of half of a narrower interval's width."""
+    half = (high - low) / 2
+    decimals = 1 - math.floor(math.log10(half)) if 0 < half < _NARROW else 2
+    return format(value, f"+.{decimals}f").replace("-", "−") if math.isfinite(value) else "none"
 
 
 def _interval(low: float, high: float) -> str:
     if not math.isfinite(low) and not math.isfinite(high):
         return "none"
-    return f"{_shown(low)} to {_shown(high)}"
+    return " to ".join(_shown(end, low, high) for end in (low, high))
 
 
 def _run(manifest: Manifest, path: Path, sha256: str, measure: str) -> dict[str, Any]:
@@ -196,14 +203,21 @@ def _run(manifest: Manifest, path: Path, sha256: str, measure: str) -> dict[str,
     }
 
 
-def _row(row: Judged) -> dict[str, Any]:
+def _unit(gated: Gated) -> str:
+    """Return the unit of the measure that was tested; points of ratings."""
+    measures = (each for taken in gated.manifest.scorers.values() for each in taken.measures)
+    return next((str(each["unit"]) for each in measures if each["name"] == gated.measure), "points")
+
+
+def _row(row: Judged, *, unit: str) -> dict[str, Any]:
     held, gap = row.held, row.held.gap
     return {
         "dimension": gap.dimension,
         "variant": gap.variant,
         "kind": gap.kind,
         "member": gap.member,
-        "unit": "percentage points" if gap.is_of_refusals else "points",
+        "unit": "percentage points" if gap.is_of_refusals else unit,
+        "scope": gap.scope,
         "verdict": row.verdict,
         "why": row.why,
         "margin": held.margin,

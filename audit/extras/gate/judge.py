@@ -621,7 +621,7 @@ def _needed(rows: Sequence[Judged], narratives: Mapping[str, int]) -> dict[str, 
 def _unchecked(run: _Measured, *, whose: bool) -> Iterator[str]:
     """Yield what is not known of a run's answers; ``whose`` marks the baseline's."""
     manifest, lead = run.manifest, _BASELINE if whose else ""
-    if manifest.elicitation.method == "outside" or manifest.model.elsewhere is not None:
+    if manifest.of_another_tool or manifest.model.elsewhere is not None:
         yield f"{lead}the answers were collected elsewhere: what the model is, and how it was asked, was not checked"
     elif manifest.model.not_checked:
         yield (

@@ -17,7 +17,7 @@ from audit.report.manifest import ManifestView
 from audit.report.numbers import PlacedRow, show
 from audit.report.refusals import RefusalGap
 from audit.report.run_page import led_by, source_of
-from audit.report.sentences import WordedResult
+from audit.report.sentences import COVERED, WordedResult
 from audit.report.summary import (
     CHANGED,
     EVERY_PART,
@@ -42,17 +42,12 @@ MEANING_IN_SHORT: Final = Markup(
     "some raters rate everyone higher and that some people are rated higher by everyone."
 )
 """The meaning of δ without the field's words, before the first number."""
-_COVERED: Final = {
-    "groups": "narratives and groups like these",
-    "pairs": "narratives like these, but only these words for these groups",
-}
-"""What the deciding interval generalises to, by the scope of the estimate."""
 _COVERED_BY_D: Final = {
     "narratives": "narratives like these, but only these words for these groups",
     "narratives_and_terms": "narratives like these, and other words for these groups",
     "narratives_and_labels": "narratives like these, beyond what the words for groups differ by",
 }
-"""The same of D, by the scope of the row that decides."""
+"""What the deciding interval of D generalises to, by the scope of its row."""
 _NOTHING: Final = Markup("")
 _OPEN: Final = frozenset({"absent", "undecided"})
 _FOUND: Final = ("gap", "within")
@@ -363,7 +358,7 @@ def _covered(told: Sequence[FirstScreenGap]) -> Markup:
     scopes = {str(row["scope"]) for row in rows if math.isfinite(row.number("ci_low"))}
     if len(scopes) != 1:
         return Markup("")
-    return Markup(_COVERED["groups" if scopes == {"groups"} else "pairs"])
+    return Markup(COVERED["groups" if scopes == {"groups"} else "pairs"])
 
 
 def _sure(told: Sequence[FirstScreenGap]) -> Markup:

@@ -8,7 +8,8 @@ from typing import Final
 
 import pandas as pd
 
-from audit.extras.exchange.paper.base import CONVERSATIONS, OUTSIDE, SERVED, Study
+from audit.extras.exchange.facts import UNNAMED, named
+from audit.extras.exchange.paper.base import CONVERSATIONS, SERVED, Study
 from audit.extras.exchange.paper.references import HOU, LIBRARIES, TITLES, TROIANO, Reference, arxiv_works, software
 from audit.extras.exchange.paper.text import Cite, Line, PlainText, Symbol, join_lines, line, told_names
 from audit.report.cell_matrix import BASELINES
@@ -23,11 +24,13 @@ def model_sentences(study: Study) -> Iterator[Line]:
     """Yield which model answered, where, and when."""
     manifest = study.manifest
     model, engine = manifest.model, manifest.engine
-    name = PlainText(model.name or "a model that was not named")
-    if manifest.elicitation.method == OUTSIDE:
+    name = PlainText(named(manifest) or UNNAMED)
+    if manifest.of_another_tool:
+        what = "ratings" if study.is_rated else "texts"
+        whose = line("the model ", name) if named(manifest) else name
         yield line(
-            "The ratings were not collected by us: another tool did so, and we read its table. It is said to be of the "
-            "model ", name, ". How the model was asked is not known to the run.",
+            f"The {what} were not collected by us: another tool did so, and we read its table. It is said to be of ",
+            whose, ". How the model was asked is not known to the run.",
         )  # fmt: skip
         return
     if model.elsewhere is not None:
@@ -89,7 +92,7 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
     dimensions = manifest.real_dimensions
     crossed = [text for name in dimensions if (text := _identities(study.rows, name))]
     if crossed:
-        asked = "rated" if manifest.elicitation.method == OUTSIDE else "asked"
+        asked = "asked" if not manifest.of_another_tool else "rated" if study.is_rated else "answered"
         so_far = " so far" if study.n_missing else ""
         yield line(f"The identities that were {asked}{so_far}: ", join_lines(crossed, "; "), ".")
     if baselines := _baselines(study):
@@ -111,7 +114,7 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
         yield line(
             f"As a control, {plural(n, 'set')} of invented groups {either(n, 'was', 'were')} asked in the same way."
         )
-    if manifest.prompt.variant and manifest.elicitation.method != OUTSIDE:
+    if manifest.prompt.variant and not manifest.of_another_tool:
         digest = line(" (SHA-256 ", _digest(manifest.prompt.sha256), ")") if manifest.prompt.sha256 else ()
         yield line("The wording of the prompts is the variant ", PlainText(manifest.prompt.variant), digest, ".")
     yield from _language(manifest)
@@ -125,7 +128,7 @@ def prompt_sentences(study: Study) -> Iterator[Line]:
 def _language(manifest: Manifest) -> Iterator[Line]:
     """Yield the language of the prompts and its review; nothing for English or another tool's prompts."""
     language = manifest.language
-    if language.is_english or manifest.elicitation.method == OUTSIDE:
+    if language.is_english or manifest.of_another_tool:
         return
     digest = line(", SHA-256 ", _digest(language.sha256)) if language.sha256 else ()
     yield line(
@@ -139,11 +142,14 @@ def _language(manifest: Manifest) -> Iterator[Line]:
 
 def _task(study: Study) -> Line:
     manifest = study.manifest
-    if manifest.elicitation.method == OUTSIDE:
+    if manifest.of_another_tool and study.is_rated:
         return line(
             "A rating is of a perceiver, the identity that the model is given, an experiencer, the person in the "
             "narrative, and a narrative, ", _scale(manifest), " ", Cite((HOU,)), ".",
         )  # fmt: skip
+    if manifest.of_another_tool:
+        given = ", by a perceiver, the identity that the model is given" if study.has_perceivers else ""
+        return line(f"A text answers an experiencer, the person who writes{given} ", Cite((HOU,)), ".")
     heard = "read the last utterance of a conversation, said by" if _is_talk(manifest) else "read a narrative of"
     scale = line(", ", _scale(manifest)) if study.is_rated else ()
     given = "was given an identity (the perceiver)" if study.has_perceivers else "was given no identity of a group"
@@ -195,12 +201,12 @@ def _narratives(study: Study) -> Iterator[Line]:
             origin = line(" of our own")
         case "conversations":
             origin = line(" of a corpus of conversations of our own")
-    if study.manifest.elicitation.method == OUTSIDE:
+    if study.manifest.of_another_tool:
         origin = ()
     emotions = stimuli.emotions
     about = line(f", about {plural(len(emotions), 'emotion')} (", told_names(emotions), ")") if emotions else ()
     digest = line("; SHA-256 of what is told ", _digest(stimuli.sha256)) if stimuli.sha256 else ()
-    begun = "The table is of" if study.manifest.elicitation.method == OUTSIDE else "It was asked about"
+    begun = "The table is of" if study.manifest.of_another_tool else "It was asked about"
     yield line(f"{begun} {counted}", origin, about, digest, ".")
 
 

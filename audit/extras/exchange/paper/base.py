@@ -9,15 +9,16 @@ from typing import Any, Final
 
 import pandas as pd
 
-from audit.extras.exchange.groups import ComparedGroups, compared_groups, refused_groups
+from audit.extras.exchange.groups import ComparedGroups, compared_groups, refusal_gap, refused_groups
 from audit.report.cell_matrix import BASELINES
+from audit.report.numbers import PlacedRow, rows_of
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import SCOPES, coverage
 from audit.tables.shared import OVERALL
+from audit.tasks.limits import limits_of_folder
 
 Row = Mapping[str, Any]
 NARRATIVES, TERMS = SCOPES  # scopes of an interval: any such narratives, and any such identities as well
-OUTSIDE: Final = "outside"  # elicitation method of a run whose ratings another tool collected
 SERVED: Final = "openai"  # the engine that asks a server
 CONVERSATIONS: Final = "conversations"  # stimuli source whose narratives are utterances
 OF_MEASURES: Final = (
@@ -107,6 +108,18 @@ class Study:
         rows = self.tables[table]
         found: pd.DataFrame = rows.loc[(rows["dimension"] == gap["dimension"]) & (rows["variant"] == gap["variant"])]
         return found
+
+    def verdict(self, gap: Row) -> PlacedRow | None:
+        """Return the verdict on a gap; None if an earlier version analysed the run."""
+        own = self.own("verdicts", gap)
+        return next(iter(rows_of(own.loc[own["outcome"] == gap["outcome"]], "verdicts")), None)
+
+    def refusal_gap(self, gap: Row) -> str:
+        """Say that refusals of ratings differ between in-group and out-group; empty if that is not found or known."""
+        if any(limits_of_folder(self.manifest)):
+            return ""
+        confidence = self.manifest.statistics.confidence
+        return refusal_gap(self.tables["missing"], gap["dimension"], gap["variant"], confidence=confidence)
 
     def equivalence(self, gap: Row) -> pd.DataFrame:
         """Return the row that tests a headline gap against the margin; empty if the tests were not made."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from audit.errors import ConfigError
 from audit.extras.exchange.base import Collected, ExportOptions, Files, Form
-from audit.extras.exchange.facts import about
+from audit.extras.exchange.facts import UNNAMED, about, named
 from audit.tables.formatting import printable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _make(collected: Collected, told: ExportOptions) -> Files:
     sections = methods(study)
     works = works_in(section.text() for section in sections)
     figures, left_out = _figures(study)
-    title = f"Empathy audit: {collected.manifest.model.name}"[:200]
+    title = f"Empathy audit: {named(collected.manifest) or UNNAMED}"[:200]
     word: dict[str, bytes] = {}
     if importlib.util.find_spec("docx") is not None:
         word["paper.docx"] = word_file(sections, tables, works, title=printable(title), made=_made(collected))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from audit.extras.exchange.groups import plain
 from audit.extras.exchange.paper.base import Row, Study, has_interval, is_finite
 from audit.extras.exchange.paper.table import decimals_for, format_number, interval_written
 from audit.extras.exchange.paper.text import Line, PlainText, Symbol, line, told_names
 from audit.report.echo import NOT_CONTROLLED
 from audit.report.heterogeneity import variation
-from audit.report.numbers import rows_of
+from audit.report.numbers import PlacedRow
 from audit.report.results import Results
-from audit.report.sentences import LIMITS, LIMITS_OF_REPLIES
+from audit.report.sentences import LIMITS, LIMITS_OF_REPLIES, deciding_gap
 from audit.report.verdicts import worded
 from audit.statistics.manipulation import codes_of
 from audit.tables.formatting import dimension_title, either, plural, unsigned
@@ -21,6 +22,7 @@ from audit.tables.run_of_ratings import TABLES
 from audit.tables.shared import OVERALL
 from audit.tasks.limits import limits_of_gap
 
+NOT_CHECKED: Final = "Whether the ratings match the story was not checked"
 NOT_FOLLOWED: Final = {
     "emotion": ("a narrative's own emotion", "a wrong one"),
     "intensity": ("the strong version of a situation", "the mild one"),
@@ -50,6 +52,8 @@ _SAID_OTHERWISE: Final = ("nothing_rated", "not_estimable", "no_interval", "nois
 def cautions(study: Study, *, checks: bool = True, gaps: bool = True) -> Iterator[Line]:
     """Yield limits of the whole run, then of single gaps; without ``checks``, not the failed manipulation checks."""
     manifest = study.manifest
+    if manifest.model.planted is not None:
+        yield line("Caution: ", PlainText(_lower(manifest.model.planted.note)))
     if n := len(manifest.accepted):
         yield line(
             f"Caution: {plural(n, 'file')} of the run had changed after {either(n, 'it was', 'they were')} stored, and "
@@ -64,6 +68,8 @@ def cautions(study: Study, *, checks: bool = True, gaps: bool = True) -> Iterato
             "Caution: whether the model is still the one that gave the answers was not checked (",
             PlainText(manifest.model.not_checked), ").",
         )  # fmt: skip
+    if checks and study.is_rated and not study.followed:
+        yield line(f"Caution: {_lower(NOT_CHECKED)}.")
     codes = codes_of(study.followed)
     if checks and "manipulation" in codes:
         yield line(f"Caution: the manipulation check failed. {_SO[study.followed[0]['check']]}")
@@ -117,23 +123,37 @@ def beneath(study: Study) -> Iterator[Line]:
         names = ("verdicts", "families", "heterogeneity", "judged", "odd_pairs")
         found = variation(Results({name: study.own(name, gap) for name in names}, TABLES, confidence))
         if found.found:
-            words = " ".join(str(found.words.striptags()).split())
-            yield line("Beneath the average of ", PlainText(_name(study, gap)), ": ", PlainText(words, whole=True))
+            words = PlainText(plain(found.words), whole=True)
+            yield line("Beneath the average of ", PlainText(_name(study, gap)), ": ", words)
 
 
 def verdict_sentences(study: Study) -> Iterator[Line]:
     """Yield the verdict on each gap in the words of the run's page. Measures with the same verdict share a sentence."""
     alike: dict[str, list[Row]] = {}
+    numbers: list[Line] = []
     for gap in study.narrow:
-        own = study.own("verdicts", gap)
-        own = own.loc[own["outcome"] == gap["outcome"]]
-        words = " ".join(str(worded(next(iter(rows_of(own, "verdicts")), None)).words.striptags()).split())
+        row = study.verdict(gap)
+        found = worded(row)
+        words, number = plain(found.words), _number(study, row)
         if study.is_rated:
-            yield line("Verdict on ", PlainText(_name(study, gap)), ": ", PlainText(words, whole=True), ".")
+            yield line("Verdict on ", PlainText(_name(study, gap)), ": ", PlainText(words, whole=True), ".", *number)
+            if refused := study.refusal_gap(gap):
+                yield line("Refusals, of ", PlainText(_name(study, gap)), ": ", PlainText(refused, whole=True))
         else:
             alike.setdefault(words, []).append(gap)
+            if found.kind in ("gap", "within"):
+                numbers.append(line("Of ", _names(study, [gap]), ":", *number))
     for words, gaps in alike.items():
         yield line("Verdict on ", _names(study, gaps), ": ", PlainText(words, whole=True), ".")
+    yield from numbers
+
+
+def _number(study: Study, row: PlacedRow | None) -> Line:
+    """Write the estimate that a verdict rests on, which need not be a row of the table; empty without a verdict."""
+    if row is None or worded(row).kind == "absent":
+        return ()
+    said = plain(deciding_gap(row, confidence=study.manifest.statistics.confidence))
+    return line(" ", PlainText(said, whole=True)) if said else ()
 
 
 def check_sentences(study: Study) -> Iterator[Line]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from audit.extras.exchange.paper.asked import model_sentences, package_of, prompt_sentences
-from audit.extras.exchange.paper.base import OF_MEASURES, OUTSIDE, SERVED, Study, has_interval, is_finite
+from audit.extras.exchange.paper.base import OF_MEASURES, SERVED, Study, has_interval, is_finite
 from audit.extras.exchange.paper.disparities import disparity_methods
-from audit.extras.exchange.paper.limits import cautions, check_sentences, estimability
+from audit.extras.exchange.paper.limits import NOT_CHECKED, cautions, check_sentences, estimability
 from audit.extras.exchange.paper.references import (
     HARTUNG,
     HOLM,
@@ -114,7 +114,7 @@ def _outcomes(study: Study) -> Line:
         "empty": "gave an empty text", "other_script": "gave a text in another script",
     }  # fmt: skip
     outside = study.manifest.outside
-    if study.manifest.elicitation.method == OUTSIDE and not outside.status_given:
+    if study.manifest.of_another_tool and not outside.status_given:
         said["unparseable"] = "have no rating, and the table does not say why"
     parts = [f"{counts[name]:,} {words}" for name, words in said.items() if counts.get(name, 0)]
     of = f" of the {study.manifest.n_prompts:,} that the run has" if study.n_missing else ""
@@ -192,6 +192,8 @@ def _analysis(study: Study) -> Iterator[Line]:
             "Intervals for any such identities are by a jackknife over groups"
             + (", where the table has them." if len(study.wider) < len(gaps) else ".")
         )
+    elif any(row["scope"] == "groups" for row in map(study.verdict, gaps) if row is not None):
+        yield ("Intervals of verdicts count how much ", _DELTA, " differs between groups, too.")
     elif gaps:
         yield ("Nothing is claimed about other identities than those that were asked.",)
     yield from _margin(study)
@@ -226,7 +228,9 @@ def _margin(study: Study) -> Iterator[Line]:
 
 def _checks(study: Study) -> Iterator[Line]:
     manifest = study.manifest
-    if manifest.elicitation.method != OUTSIDE:
+    if study.is_rated and manifest.of_another_tool:
+        yield (f"{NOT_CHECKED}.",)
+    else:
         yield from check_sentences(study)
     noise = manifest.noise
     if study.is_rated and noise.n and noise.rms_points == noise.rms_points:
@@ -248,11 +252,11 @@ def _checks(study: Study) -> Iterator[Line]:
 def _software(study: Study) -> Iterator[Line]:
     manifest = study.manifest
     collected = str(manifest.versions.get("empathy-audit", ""))
-    outside = manifest.elicitation.method == OUTSIDE or manifest.model.elsewhere is not None
+    outside = manifest.of_another_tool or manifest.model.elsewhere is not None
     verb = "read" if outside else "asked, and answers collected,"
     what = "The answers were" if outside else "Prompts were"
     version = line(" ", PlainText(collected)) if collected else ()
-    seed = "" if manifest.elicitation.method == OUTSIDE else f", with seed {manifest.seed}"
+    seed = "" if manifest.of_another_tool else f", with seed {manifest.seed}"
     yield line(f"{what} {verb} by empathy-audit", version, " ", Cite((package_of(manifest),)), f"{seed}.")
     used = manifest.analysed_by or manifest.versions
     parts = [
