@@ -158,12 +158,12 @@ OF_METHOD: Final = frozenset({"one_cue"})
 
 
 ALONE: Final = "for these words only"
+"""Qualifies a gap whose interval takes identities and their words as fixed, if the verdict uses another one."""
 COVERED: Final = {
     "groups": "narratives and groups like these",
     "pairs": "narratives like these, but only these words for these groups",
 }
 """What the deciding interval generalises to, by the scope of the estimate."""
-"""Qualifies a gap whose interval takes identities and their words as fixed, if the verdict uses another one."""
 
 
 @dataclass(frozen=True, slots=True)
