@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 from zlib import crc32
 
@@ -98,7 +99,7 @@ def _drawn(
         yield others[place]
 
 
-def leaning(emotion: str, given: Mapping[str, str]) -> int:
+def leaning(emotion: str, given: Mapping[str, str] = MappingProxyType({})) -> int:
     """Return 1 for a pleasant emotion, −1 for an unpleasant one, and 0 for any other, or of unknown valence.
 
     ``given`` has the valence of emotions of a user's file; of others the packaged one counts.

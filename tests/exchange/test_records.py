@@ -155,9 +155,9 @@ def test_a_score_says_what_the_page_says_the_gap_is_of_and_rounds_no_bound_downw
 def test_what_limits_a_gap_stands_in_its_record(run, audit):
     decides(run, limits="few_narratives; one_cue")
     _, details = result_of(run, audit)
-    assert details["read with care"] == "Few narratives; One kind of cue"
+    assert details["read with care"] == "Few narratives"  # as on the page, what limits nearly every run is of the method
     assert audit("export", run, "form=card", "to=card") == 0
-    assert "Read with care: Few narratives; One kind of cue." in Path("card/AUDIT_CARD.md").read_text(encoding="utf-8")
+    assert "Read with care: Few narratives. " in Path("card/AUDIT_CARD.md").read_text(encoding="utf-8")
 
 
 def tell(run, part, **values):
@@ -365,15 +365,14 @@ def test_a_card_has_all_sections_and_each_leaves_to_people_what_they_know(audit,
     assert told["stimuli"]["sha256"] in found["Scope"]
     assert told["prompt"]["sha256"] in found["Method"]
     assert f"| command | {told['command']} |" in plain(found["Method"])
-    answer = (
-        "- **religion (origin):** No verdict: the ratings do not match the story. Next: Change the "
-        "prompt (prompt=) or how ratings are obtained (elicitation=)."
-    )
+    answer = "- **religion (origin):** No verdict: the ratings do not match the story."
+    care = "Read with care: Few narratives; Failed check of the ratings; Written answers differ."
+    step = "Next: Change the prompt (prompt=) or how ratings are obtained (elicitation=)."
     assert re.findall("^[#-].*", plain(found["Verdicts"]), re.MULTILINE) == [
         "### Whose side? The gap δ",
-        f"{answer} If the check still fails, this model cannot be judged.",
+        f"{answer} {care} {step} If the check still fails, this model cannot be judged.",
         "### Who gets less? The disparity D",
-        answer,
+        f"{answer} {step}",
     ]
     assert "the model's weights, on the auditor's machine" in found["Access"]
     for digest in told["model"]["files"].values():

@@ -46,4 +46,4 @@ def test_no_claim_is_decided_where_a_model_is_not_shown_to_follow_the_story(made
     follows = made.rows.groupby("folder")["manipulation"].first() == "passed"
     both = made.claims["first"].map(follows) & made.claims["second"].map(follows)
     assert set(made.claims.loc[~both, "says"]) == {"cannot_tell"}
-    assert set(made.claims.loc[both, "claim"]) == {"persona"}, "of the only model that follows, at one size"
+    assert set(made.claims.loc[both, "claim"]) == {"persona", "scale"}, "of the only model that follows, at one size"

@@ -191,8 +191,10 @@ PLANTED = {
                     "perceiver's words, out-group pairs do not."]),
     "mixed model": (lambda run: gaps(run, estimator="mixed"),
                     ["Where no narrative's own ratings tell its gap, δ is that of a mixed model"]),
-    "these identities alone": (lambda run: planted(run, tables={"gap": run.tables["gap"].assign(
-        ci_low=run.tables["gap"]["ci_low"].where(run.tables["gap"]["scope"] == "narratives"))}),
+    "these identities alone": (lambda run: planted(run, tables={
+        "gap": run.tables["gap"].assign(
+            ci_low=run.tables["gap"]["ci_low"].where(run.tables["gap"]["scope"] == "narratives")),
+        "verdicts": run.tables["verdicts"].assign(scope="pairs")}),
         ["Nothing is claimed about other identities than those that were asked."]),
 }  # fmt: skip
 

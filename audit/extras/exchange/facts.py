@@ -117,9 +117,9 @@ def said_of_check(collected: Collected) -> str:
 
 def read_with_care(row: Mapping[str, Any]) -> str:
     """Say what limits a gap of ratings, by the titles of the run's page; empty if nothing does."""
-    from audit.report.sentences import LIMITS
+    from audit.report.sentences import LIMITS, OF_METHOD
 
-    codes = str(row["limits"]).split("; ")
+    codes = {*str(row["limits"]).split("; ")} - OF_METHOD
     return "; ".join(title for code, (title, _) in LIMITS.items() if code in codes)
 
 

@@ -97,7 +97,7 @@ def _balanced(narratives: Sequence[Narrative]) -> Iterator[Narrative]:
         n_before[each.emotion] += 1
     in_turn = [each for turn in sorted(turns) for each in turns[turn]]
     for side in (1, -1):
-        yield from [each for each in in_turn if leaning(each.emotion, {}) == side][: N_NARRATIVES // 2]
+        yield from [each for each in in_turn if leaning(each.emotion) == side][: N_NARRATIVES // 2]
 
 
 def prompts_of(plan: Plan) -> Iterator[Prompt]:
@@ -197,7 +197,7 @@ def _try(
                     for row, each in zip(manipulated_rows(asked, found), found, strict=True)
                 ]
             table = pd.DataFrame(answers, columns=list(TRIAL_ANSWERS))
-            table["leaning"] = [leaning(each, {}) for each in table["emotion"]]  # of packaged narratives
+            table["leaning"] = table["emotion"].map(leaning)  # of packaged narratives
             row = way_row(table, n_asked=len(asked) // 2, min_number_mass=statistics.min_number_mass, why_not=why_not)
             yield {"method": way.method, "begun": way.begun, "chosen": False, **row}, answers
 
