@@ -155,9 +155,8 @@ def test_a_score_says_what_the_page_says_the_gap_is_of_and_rounds_no_bound_downw
 def test_what_limits_a_gap_stands_in_its_record(run, audit):
     decides(run, limits="few_narratives; one_cue")
     _, details = result_of(run, audit)
-    assert (
-        details["read with care"] == "Few narratives"
-    )  # as on the page, what limits nearly every run is of the method
+    # As on the page, what limits nearly every run is of the method.
+    assert details["read with care"] == "Few narratives"
     assert audit("export", run, "form=card", "to=card") == 0
     assert "Read with care: Few narratives. " in Path("card/AUDIT_CARD.md").read_text(encoding="utf-8")
 
