@@ -143,6 +143,13 @@ def test_on_a_phone_the_first_gap_is_on_the_first_screen_and_the_filters_a_tap_a
         assert view.locator("#filter-text").is_visible()
 
 
+def test_a_verdict_has_its_line(chromium):
+    """A brace too many in a style sheet drops the rule behind it without a word."""
+    with opened(chromium, ROOT / "reports" / "published" / "index.html") as view:
+        cells = "cells => cells.map((cell) => getComputedStyle(cell).borderLeftWidth)"
+        assert set(view.eval_on_selector_all("td.gap, td.undecided, td.absent", cells)) == {"4px"}
+
+
 def test_the_first_lines_count_the_verdicts(chromium, page):
     with opened(chromium, page) as view:
         first, less = view.locator(".lede").inner_text().split("Who gets less: ")

@@ -173,13 +173,10 @@ class Collected:
     def refusal_gap(self, dimension: str, variant: str) -> str:
         """Say that refusals of ratings differ between in-group and out-group; empty if that is not found or known."""
         from audit.runs.derived import has_table
-        from audit.tasks.limits import limits_of_folder
 
-        known = self.kind == "ratings" and not any(limits_of_folder(self.manifest)) and has_table(self.path, "missing")
-        if not known:
+        if self.kind != "ratings" or not has_table(self.path, "missing"):
             return ""
-        confidence = self.manifest.statistics.confidence
-        return groups.refusal_gap(self.statistics("missing"), dimension, variant, confidence=confidence)
+        return groups.refusal_gap(self.statistics("missing"), dimension, variant, manifest=self.manifest)
 
     @cached_property
     def _disparities(self) -> pd.DataFrame:

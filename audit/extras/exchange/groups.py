@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from audit.report.disparities import DisparitySentence
     from audit.report.numbers import PlacedRow
+    from audit.runs.manifest import Manifest
 
 MEANING: Final = (
     "how much lower (negative) or higher (positive) it is rated than the other groups, whoever perceives: the mean of "
@@ -74,16 +75,21 @@ def refused_groups(refusals: pd.DataFrame, *, confidence: float) -> Iterator[Com
             yield each
 
 
-def refusal_gap(missing: pd.DataFrame, dimension: str, variant: str, *, confidence: float) -> str:
-    """Say that refusals differ between in-group and out-group, as the run's page does; empty if that is not found.
+def refusal_gap(missing: pd.DataFrame, dimension: str, variant: str, *, manifest: Manifest) -> str:
+    """Say that refusals of ratings differ between in-group and out-group; empty if that is not found or known.
 
     ``missing`` has the columns of ``tables.MISSING``.
     """
     from audit.report.numbers import rows_of
     from audit.report.refusals import say_refusal_gap
+    from audit.tasks.limits import limits_of_folder
 
+    if any(limits_of_folder(manifest)):
+        return ""
     own = (missing["outcome"] == "refused") & (missing["dimension"] == dimension) & (missing["variant"] == variant)
-    said = say_refusal_gap(next(iter(rows_of(missing.loc[own], "missing")), None), confidence=confidence)
+    said = say_refusal_gap(
+        next(iter(rows_of(missing.loc[own], "missing")), None), confidence=manifest.statistics.confidence
+    )
     if said is None or said.verdict.kind != "gap":
         return ""
     return plain(Markup("{}: δ = {} percentage points ({}).").format(said.verdict.words, said.gap, said.spread))

@@ -15,7 +15,6 @@ from audit.report.numbers import PlacedRow, rows_of
 from audit.runs.manifest import Manifest
 from audit.tables.formatting import SCOPES, coverage
 from audit.tables.shared import OVERALL
-from audit.tasks.limits import limits_of_folder
 
 Row = Mapping[str, Any]
 NARRATIVES, TERMS = SCOPES  # scopes of an interval: any such narratives, and any such identities as well
@@ -116,10 +115,7 @@ class Study:
 
     def refusal_gap(self, gap: Row) -> str:
         """Say that refusals of ratings differ between in-group and out-group; empty if that is not found or known."""
-        if any(limits_of_folder(self.manifest)):
-            return ""
-        confidence = self.manifest.statistics.confidence
-        return refusal_gap(self.tables["missing"], gap["dimension"], gap["variant"], confidence=confidence)
+        return refusal_gap(self.tables["missing"], gap["dimension"], gap["variant"], manifest=self.manifest)
 
     def equivalence(self, gap: Row) -> pd.DataFrame:
         """Return the row that tests a headline gap against the margin; empty if the tests were not made."""
