@@ -330,4 +330,4 @@ def test_a_model_that_rates_pleasant_emotions_higher_whatever_is_told_does_not_f
             return "80" if likes and emotion_valence().get(words.get(noun, "")) == "positive" else "20"
 
     tried = manifest_of(run(Likes(BEGUN)))["elicitation"]["trials"]["tried"]
-    assert [each["difference"] for each in tried] == [0.0] * 4
+    assert [each["difference"] for each in tried] == pytest.approx([0.0] * 4)

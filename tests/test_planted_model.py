@@ -367,9 +367,10 @@ def test_terminal_gate_comparison_index_and_exports_name_it_as_one(runs, audit_i
         texts = [path for path in (runs / "out" / form).rglob("*") if path.suffix in (".md", ".sav")]
         assert any(MARK[:40].encode() in path.read_bytes() for path in texts), form
     more = ("form=every-eval-ever", "model_id=a/b", "organization=us", "relationship=other", "to=out/eee")
-    assert audit_in(runs, "export", "reports/a", *more) == 0
-    [evals] = (runs / "out" / "eee").rglob("*.json")
-    assert json.loads(evals.read_text())["model_info"]["name"].startswith(MARK)
+    capfd.readouterr()
+    assert audit_in(runs, "export", "reports/a", *more) == 2
+    assert "is of a planted model" in capfd.readouterr().err
+    assert not (runs / "out" / "eee").exists()
 
 
 def test_a_run_that_was_interrupted_goes_on_with_the_same_answers(runs, audit_in, monkeypatch):

@@ -447,7 +447,7 @@ def check_headline(page: str, row) -> None:
     found = row.number("direction") if row["code"] == "gap" else 0
     for way, sign in (("higher", 1), ("lower", -1)):
         assert bool(re.search(rf"(?<!or ){way} than others on average", said)) == (found == sign), said
-    assert ("higher or lower than others on average" in said) == (row["code"] == "within"), said
+    assert bool(re.search(r"within [\d.,]+ points of others on average", said)) == (row["code"] == "within"), said
     assert ("not shown to favour either side" in said) == (row["code"] == "undecided"), said
     assert ("We cannot judge this model" in said) == (row["code"] in NOTHING), said
     ruled_out = row["code"] == "within"
@@ -492,7 +492,7 @@ def check_exports(run: Path, rows) -> None:
     listed, less = (dict(re.findall(r"^- \*\*(\S+) \(.*?\):\*\* (.*)$", part, re.M)) for part in answers[::2])
     assert set(listed) == set(rows)
     for name, text in listed.items():
-        told = text.replace("\\", "").partition(" Next:")[0]
+        told = plain(text.replace("\\", "")).partition(" Next:")[0]
         check_words(re.split(" δ = | Any average gap| With a margin of ", told)[0], rows[name])
     study = _study(collected)
     check_groups(collected, less, study)
@@ -504,7 +504,9 @@ def check_exports(run: Path, rows) -> None:
         for name, words in told:
             row = next((each for key, each in rows.items() if name.split(",")[0].strip() == key), None)
             if row is not None:
+                words, _, number = words.partition(" δ = ")
                 check_words(words, row)
+                assert ("beyond that of invented groups" in number) == bool(number and row["control"] == "placebo")
         for margin in re.findall(r"No (?:average )?gap larger than ([\d.,]+) points", said):
             assert any(row["code"] == "within" for row in rows.values()), margin
         if not any(row["claim"] == "groups" for row in rows.values()):
