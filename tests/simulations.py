@@ -1,4 +1,4 @@
-"""Which tests a gate takes, by a number that its commit draws: an eighth of the simulations, a third of long files."""
+"""Which tests a gate takes, by a number that its commit draws: a sixteenth of the simulations, a quarter of long files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-SHARE = 0.125
-LONG = 10
-"""Seconds of a file's tests beyond `make test` from which on a gate takes a third of such files."""
+SHARE = 1 / 16
+LONG = 5
+"""Seconds of a file's tests beyond `make test` from which on a gate takes a quarter of such files."""
 
 
 def chosen(names: Collection[str], asked: str) -> set[str]:
@@ -27,13 +27,13 @@ def chosen(names: Collection[str], asked: str) -> set[str]:
 
 
 def left_for_another_gate(took: Mapping[str, float], asked: str) -> set[str]:
-    """Return the long files that a number does not draw: two of each three that follow each other in length."""
+    """Return the long files that a number does not draw: three of each four that follow each other in length."""
     if asked in ("all", "none"):
         return set()
     long = sorted((name for name, each in took.items() if each >= LONG), key=lambda name: (-took[name], name))
     draw = random.Random(int(asked))
-    threes = [long[k : k + 3] for k in range(0, len(long), 3)]
-    return {each for three in threes for each in draw.sample(three, len(three) * 2 // 3)}
+    fours = [long[k : k + 4] for k in range(0, len(long), 4)]
+    return {each for four in fours for each in draw.sample(four, len(four) * 3 // 4)}
 
 
 def draw_of(item: pytest.Item) -> str:
@@ -46,5 +46,5 @@ def draw_of(item: pytest.Item) -> str:
 def what_to_run(given: str) -> str:
     """Read what ``--simulations`` is given; what is neither ``all``, ``none`` nor a number is an error of argparse."""
     if given not in ("all", "none") and not given.isdecimal():
-        raise argparse.ArgumentTypeError(f"{given}: give all, none, or a number, which draws an eighth of them")
+        raise argparse.ArgumentTypeError(f"{given}: give all, none, or a number, which draws a sixteenth of them")
     return given
