@@ -385,7 +385,7 @@ def _read_csv(
         key=_column_key,
     )
     _check_own(read, path, named)
-    valence = _valence(read, path, str(named.get("valence", "valence")))
+    valence = _valence(read, path, named.get("valence"))
     if shown in named:
         column = named[shown]
         _check_told(read, shown, column if isinstance(column, str) else ", ".join(column), third_person_fits)
@@ -445,8 +445,17 @@ def _check_own(
     faults.check()
 
 
-def _valence(read: Sequence[tuple[str, Mapping[str, str]]], path: Path, column: str) -> dict[str, str]:
-    """Return the valence of the emotions of which a file gives it; StimulusError if it is none, or rows differ."""
+def _valence(
+    read: Sequence[tuple[str, Mapping[str, str]]], path: Path, stated: str | Sequence[str] | None
+) -> dict[str, str]:
+    """Return the valence of the emotions of which a file gives it; StimulusError if it is none, or rows differ.
+
+    A column of numbers that merely has this name, such as raters' scores of a text, is not taken for it.
+    """
+    given = [cells["valence"] for _, cells in read if cells["valence"]]
+    if stated is None and not any(any(map(str.isalpha, cell)) for cell in given):
+        return {}
+    column = stated or "valence"
     faults = Faults(str(path))
     valence: dict[str, str] = {}
     for place, cells in read:

@@ -69,6 +69,10 @@ def test_the_valence_of_an_emotion_is_read_of_one_row_and_a_wrong_one_is_refused
         write(table([(*row, "negative") for row in told], (*header[:3], "side"))), COLUMNS | {"valence": "side"}
     )
     assert mine.valence == {"grief": "negative", "sad": "negative"}
+    # Scores of a text that merely stand under this name are none, unless somebody says that they are.
+    scored = write(table([(*row, f"0.{k}") for k, row in enumerate(told)], header))
+    assert read(scored).valence == {}
+    assert "'0.0' in column 'valence' is no valence" in error_of(scored, COLUMNS | {"valence": "valence"})
 
 
 # --- A user's own file -----------------------------------------------------------------------------------------------
