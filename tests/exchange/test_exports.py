@@ -299,7 +299,7 @@ def test_statistics_that_are_not_there_or_not_of_these_rows_are_refused_with_wha
     assert audit(*shlex.split(said.partition("again: ")[2])[3:]) == 0
     shutil.rmtree("run/tables")
     said = refused(audit, capsys, *words)
-    assert "run has no tables/gap.csv; to make it: python -m audit report run" in said
+    assert "run has no tables/verdicts.csv; to make it: python -m audit report run" in said
     assert audit(*shlex.split(said.partition("make it: ")[2])[3:]) == 0
     assert audit("export", *words) == 0
 
