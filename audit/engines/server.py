@@ -369,10 +369,15 @@ class Server:
 
     def check_counted(self) -> None:
         """Raise ModelError if tokens are budgeted, and answers so far did not say how many they took."""
-        if self.settings.max_tokens is not None and not self._spent.n_tokens:
-            raise ModelError(
+        if not self._spent.n_tokens:
+            self._refuse_uncounted()
+
+    def _refuse_uncounted(self) -> None:
+        if self.settings.max_tokens is not None:
+            raise BudgetError(
                 f"engine.server.max_tokens={self.settings.max_tokens}: {self.base_url} does not report how many tokens "
                 "an answer takes (usage.total_tokens), so this budget cannot be kept; use engine.server.max_requests"
+                f"{self.said_of_kept}"
             )
 
     def forget(self, path: str, payloads: Sequence[Mapping[str, Any]]) -> None:
@@ -441,6 +446,8 @@ class Server:
                     if counted:
                         self._spend(1)
                     answer = self._once(method, path, payload, raw=raw)
+                if counted and answer.get("choices") and not _tokens_used(answer):
+                    self._refuse_uncounted()
                 self._pace.went_well()
                 self._answered_at = time.monotonic()
                 return answer

@@ -679,6 +679,22 @@ def test_a_budget_stops_a_run_that_goes_on_session_by_session(budget, name, tmp_
         assert n_sessions == math.ceil((50 + N_FIRST - 1) / (budget - 1))
 
 
+@pytest.mark.parametrize("usage", [None, {}, {"total_tokens": -7}, {"prompt_tokens": "7"}])
+def test_a_budget_of_tokens_stops_a_run_whose_server_no_longer_counts_them(usage, tmp_path, undisturbed):
+    class Forgetful(Hostile):
+        def whole(self, body, text):
+            return super().whole(body, text) | ({"usage": usage} if self.n > 30 and not mended.is_set() else {})
+
+    mended = threading.Event()
+    server = Forgetful()
+    with server.serving() as url:
+        with pytest.raises(BudgetError, match=r"max_tokens=100000: .* does not report .* answers so far are kept$"):
+            collected(tmp_path / "run", url, "engine.server.max_tokens=100000")
+        assert n_kept_of(tmp_path / "run") >= 30 - N_FIRST - QUICK["concurrency"]
+        mended.set()
+        pd.testing.assert_frame_equal(collected(tmp_path / "run", url), undisturbed)
+
+
 def test_what_is_asked_again_for_the_noise_is_asked_and_not_remembered(tmp_path):
     server = Hostile()
     with server.serving() as url:
