@@ -693,3 +693,23 @@ def test_a_file_that_has_just_changed_may_change_again_within_the_tick_of_its_cl
     assert not _has_rested(now, now - 1, now=now)
     assert not _has_rested(now - 1, now - 3_600 * second, now=now)
     assert _has_rested(now - 3_600 * second, now - 7_200 * second, now=now)
+
+
+def test_a_folder_that_was_moved_while_it_was_in_use_is_not_made_again(tmp_path):
+    run, moved, part = tmp_path / "run", tmp_path / "moved", "ratings/part-000001.parquet"
+    with RunFolder(run) as folder:
+        folder.write_shard(0, [row(0)])
+        run.rename(moved)
+        with pytest.raises(StoreError, match=r"run was moved or removed while this command ran.*run_dir=$"):
+            folder.write_shard(1, [row(1)])
+    assert not run.exists()
+    with RunFolder(moved) as folder:
+        begun = folder.part_begun(part)
+        begun.put("one", {"choices": []})
+        moved.rename(run)
+        with pytest.raises(StoreError, match="was moved or removed"):
+            begun.put("two", {"choices": []})
+    assert not moved.exists()
+    with RunFolder(run) as folder:
+        assert folder.shards() == {0}
+        assert folder.part_begun(part).get("one") == {"choices": []}

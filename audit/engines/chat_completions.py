@@ -20,7 +20,7 @@ from audit.engines.endings import ending_of
 from audit.engines.next_tokens import ImpossibleError, NextTokens, token_key
 from audit.engines.proof import PROMPTS, ROOM
 from audit.engines.refusals import meaning_of
-from audit.engines.server import Json, Odd, Server, token_count
+from audit.engines.server import Json, Odd, Server, error_said, token_count
 from audit.errors import ModelError
 from stimuli.prompts import Prompt
 
@@ -343,7 +343,7 @@ class ChatEngine:
         self._check_refusal(answer)
         choices = answer.get("choices")
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
-            raise Odd("no choices" if choices in (None, []) else "invalid choices")
+            raise Odd(("no choices" if choices in (None, []) else "invalid choices") + error_said(answer))
         self.note(answer)
         return choices[0]
 
@@ -388,8 +388,7 @@ class ChatEngine:
         if (refused := _of_prompt(answer)) is not None:
             return refused
         choice = self._choice(answer)
-        message = choice.get("message")
-        message = message if isinstance(message, dict) else {}
+        message = _message_of(choice)
         text, declined = message.get("content"), message.get("refusal")
         usage = answer.get("usage")
         usage = usage if isinstance(usage, dict) else {}
@@ -414,6 +413,8 @@ class ChatEngine:
         if not (isinstance(content, list) and content):
             if ending_of(choice).declined:
                 return TopTokens((), (), None)
+            if not _message_of(choice).get("content"):
+                raise Odd("neither a text nor logprobs", "use elicitation=generate")
             raise ModelError(
                 f"{self.server.base_url}: returns no logprobs for {self._asked_for}, so no distribution can be "
                 "read; use elicitation=generate"
@@ -455,6 +456,11 @@ def _of_prompt(answer: Json) -> Generated | None:
     if means == "declined":
         return Generated("", 0, False, None, True)
     return Generated(None, 0, False) if means == "too long" else None
+
+
+def _message_of(choice: Json) -> Json:
+    message = choice.get("message")
+    return message if isinstance(message, dict) else {}
 
 
 def _texts_of(payload: Json) -> Iterator[str]:

@@ -66,6 +66,7 @@ _HOW: Final[Mapping[str, _How]] = {
 """Servers' values, letters only; ``cut`` is anything that did not end by itself."""
 _NUMBERED: Final = {"0": "unspecified", "1": "stop", "2": "maxtokens", "3": "safety", "4": "recitation", "5": "other"}
 """Gemini's reasons as numbers, as its library may write them."""
+_FILTERED: Final = "contentfilter"  # Gemini's interface for OpenAI's clients adds a reason: "content_filter: SAFETY"
 _YES: Final = frozenset({"true", "yes", "y", "t", "1"})
 _NO: Final = frozenset({"false", "no", "n", "f", "0"})
 
@@ -129,6 +130,8 @@ def _of_reason(name: str, value: object, names: set[str]) -> _How | None:
     said = _NUMBERED.get(said, said) if name == "finishreason" else said
     for prefix in ("finishreason", "stopreason"):  # Python's form of an enumeration member
         said = said.removeprefix(prefix)
+    if said.startswith(_FILTERED):
+        return "cut" if _HOW.get(said.removeprefix(_FILTERED)) == "cut" else "declined"
     return _HOW.get(said)
 
 

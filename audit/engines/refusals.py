@@ -45,6 +45,7 @@ _MEANINGS: Final[Mapping[str, Meaning]] = {
 _WORDS: Final[Mapping[Meaning, re.Pattern[str]]] = {
     "declined": re.compile(
         r"content ?(filter|policy|management policy|moderation)|responsible ?ai|safety (system|policy|filter)"
+        r"|(content|inputs?|prompt|request|messages?) (\w+ ){0,3}(violat\w+ (\w+ ){0,3}(guideline|polic)|flagged)"
     ),
     "too long": re.compile(
         r"context ?(length|size|window)|(maximum|max|model'?s?) context|exceed\w* the (available )?context"

@@ -7,9 +7,11 @@ address and a spent budget: answers so far are kept, and the same command contin
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -21,6 +23,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from audit.configuration.engine import ServerConfig
 from audit.engines.base import AnswerStore, Done, unwatched
@@ -51,6 +54,7 @@ _OF_PROMPTS: Final = frozenset({400, 413, 422})  # HTTP codes that may concern a
 _FORGOTTEN: Final[Json] = {"forgotten": True}  # stored in place of an answer that must not be used
 _PROBABILITIES: Final = ("logprobs", "top_logprobs")  # payload keys that ask for probabilities
 _USED: Final = ("tokens_evaluated", "tokens_predicted")  # llama.cpp's counts of tokens read and written
+_DUMMY: Final = 8  # characters; a shorter key is a placeholder such as "none", which answers may have as a word
 _MOST_TOKENS: Final = 2**31  # upper bound on a plausible token count: a server may return any number
 
 
@@ -79,8 +83,27 @@ class Key:
         return {"Authorization": f"Bearer {self._secret}"} if self._secret else {}
 
     def hidden(self, text: str) -> str:
-        """Replace the key in a text: servers repeat what they refuse."""
-        return text.replace(self._secret, "[key]") if self._secret else text
+        """Replace the key in a text, also as JSON, addresses and pages escape it: servers repeat what they refuse."""
+        own = self._secret
+        forms = {own, own.replace("/", "\\/"), json.dumps(own)[1:-1], quote(own, safe=""), html.escape(own)}
+        for form in sorted(forms - {""}, key=len, reverse=True):
+            text = text.replace(form, "[key]")
+        return text
+
+    def hidden_in(self, body: Any, *, refused: bool) -> Any:
+        """Replace the key in the texts of parsed JSON; a placeholder only in what says why a request was refused.
+
+        The names and constants of JSON are left as they are: a placeholder may be "null" or "token".
+        """
+        if not self._secret or not (refused or len(self._secret) >= _DUMMY):
+            return body
+        if isinstance(body, str):
+            return self.hidden(body)
+        if isinstance(body, list):
+            return [self.hidden_in(each, refused=refused) for each in body]
+        if isinstance(body, dict):
+            return {name: self.hidden_in(each, refused=refused) for name, each in body.items()}
+        return body
 
     @classmethod
     def of(cls, variable: str | None, option: str = "model.api_key_env") -> Key:
@@ -346,10 +369,15 @@ class Server:
 
     def check_counted(self) -> None:
         """Raise ModelError if tokens are budgeted, and answers so far did not say how many they took."""
-        if self.settings.max_tokens is not None and not self._spent.n_tokens:
-            raise ModelError(
+        if not self._spent.n_tokens:
+            self._refuse_uncounted()
+
+    def _refuse_uncounted(self) -> None:
+        if self.settings.max_tokens is not None:
+            raise BudgetError(
                 f"engine.server.max_tokens={self.settings.max_tokens}: {self.base_url} does not report how many tokens "
                 "an answer takes (usage.total_tokens), so this budget cannot be kept; use engine.server.max_requests"
+                f"{self.said_of_kept}"
             )
 
     def forget(self, path: str, payloads: Sequence[Mapping[str, Any]]) -> None:
@@ -418,6 +446,8 @@ class Server:
                     if counted:
                         self._spend(1)
                     answer = self._once(method, path, payload, raw=raw)
+                if counted and answer.get("choices") and not _tokens_used(answer):
+                    self._refuse_uncounted()
                 self._pace.went_well()
                 self._answered_at = time.monotonic()
                 return answer
@@ -430,7 +460,8 @@ class Server:
                     f"engine.server.max_wait_s={longest:g}; run the same command later{self.said_of_kept}"
                 )
             pause = self.settings.backoff_s * 2**attempt
-            pause = min(pause, LONGEST_PAUSE, longest) * random.uniform(0.5, 1.0) if fault.wait is None else fault.wait
+            # No wait at all, or a date in the past: by its clock or ours.
+            pause = fault.wait or min(pause, LONGEST_PAUSE, longest) * random.uniform(0.5, 1.0)
             if fault.slow:
                 self._pace.slow(pause)
             if attempt < n_tries - 1:
@@ -493,7 +524,7 @@ class Server:
                     if size > LONGEST_BODY and not raw:
                         raise _Fault(f"an answer of more than {LONGEST_BODY >> 20} MiB")
                 status, headers = response.status_code, dict(response.headers)
-            text = self.key.hidden(b"".join(parts).decode("utf-8", "replace"))
+            text = b"".join(parts).decode("utf-8", "replace")
         except httpx2.TimeoutException as error:
             raise _Fault(f"slower than engine.server.timeout_s={self.settings.timeout_s:g}") from error
         except (httpx2.HTTPError, httpx2.StreamError, RuntimeError, OSError) as error:
@@ -501,37 +532,40 @@ class Server:
             reason = " ".join(self.key.hidden(str(error)).split())[:_SHOWN]
             raise _Fault(f"{type(error).__name__}: {reason}" if reason else type(error).__name__) from None
         if raw and status == 200:
-            return {"raw": text}
+            return {"raw": self.key.hidden(text)}
         return self._answer(status, headers, text, payload if isinstance(payload, Mapping) else {})
 
     def _answer(self, status: int, headers: Mapping[str, str], text: str, sent: Mapping[str, Any]) -> Json:
         """Return the JSON of an answer, or raise an error that describes what came instead."""
         try:
-            body = parse_json(text, numbers_alone=False)
-        except ValueError:
+            body = self.key.hidden_in(parse_json(text, numbers_alone=False), refused=status != 200)
+        except (ValueError, RecursionError):
             body = None
+        if status == 200:
+            status = _status_within(body, sent) or status
         if status in _PASSING or status >= 500:
-            raise _Fault(f"HTTP {status}{_said(body)}", wait_asked(headers), status in _SLOWED)
-        if status in (401, 403):
+            raise _Fault(f"HTTP {status}{error_said(body)}", wait_asked(headers), status in _SLOWED)
+        means = meaning_of(body, sent) if status in (*_OF_PROMPTS, 403) else ""
+        if status == 401 or (status == 403 and means != "declined"):
             if self.key.variable:
                 what, remedy = "rejected the key", f"export {self.key.variable}=... with a key for this server"
             else:
                 # The options of a model and of a judge have two beginnings, but the same ends.
                 what, remedy = "asks for a key", "export one, and name its variable in api_key_env= (beside base_url=)"
-            raise ModelError(f"{self.base_url}: {what} (HTTP {status}{_said(body)}); {remedy}")
+            raise ModelError(f"{self.base_url}: {what} (HTTP {status}{error_said(body)}); {remedy}")
         if 300 <= status < 400:
             raise ModelError(
                 f"{self.base_url}: redirects elsewhere (HTTP {status}), and keys are not sent there; give the "
                 "final address as base_url"
             )
         if status in (404, 405, 501):
-            return {"http_status": status, "said": _said(body)}
-        if status in _OF_PROMPTS:
-            return {"http_status": status, "said": _said(body), "means": meaning_of(body, sent)}
+            return {"http_status": status, "said": error_said(body)}
+        if status in (*_OF_PROMPTS, 403):
+            return {"http_status": status, "said": error_said(body), "means": means}
         if status >= 400:
-            raise ModelError(f"{self.base_url}: rejected the request (HTTP {status}{_said(body)})")
+            raise ModelError(f"{self.base_url}: rejected the request (HTTP {status}{error_said(body)})")
         if not isinstance(body, dict):
-            begins = " ".join(text.split())[:40]
+            begins = " ".join(self.key.hidden(text).split())[:40]
             if begins.lower().startswith(("<!doctype", "<html")):
                 raise _Fault("a web page instead of JSON: most addresses of an API end in /v1")
             raise _Fault(f"{f'what begins {begins!r}' if begins else 'nothing'} instead of JSON")
@@ -609,7 +643,7 @@ def _tokens_used(body: Json) -> int:
     return sum(token_count(n) or 0 for n in parts) if total is None else total
 
 
-def _said(body: object) -> str:
+def error_said(body: object) -> str:
     """Return a server's error message as the end of a sentence; for faulty fields their names, not their values."""
     error = body.get("error", body.get("detail", body.get("message"))) if isinstance(body, dict) else None
     said = error.get("message") if isinstance(error, dict) else error
@@ -617,6 +651,17 @@ def _said(body: object) -> str:
         fields = [each for each in said if isinstance(each, dict)]
         said = "; ".join(f"{_field(each.get('loc'))}{each.get('msg', '')}" for each in fields)
     return f": {' '.join(str(said).split())[:_SHOWN]}" if said else ""
+
+
+def _status_within(body: object, sent: Mapping[str, Any]) -> int | None:
+    """Return the HTTP code of an error that came in place of an answer, but with code 200; None for other answers."""
+    error = body.get("error") if isinstance(body, dict) and not body.get("choices") else None
+    if not error:
+        return None
+    code = str(error.get("code")) if isinstance(error, dict) else ""
+    if re.fullmatch("[45][0-9][0-9]", code):
+        return int(code)
+    return 400 if meaning_of(body, sent) else None
 
 
 def _field(place: object) -> str:

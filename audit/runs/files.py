@@ -39,6 +39,15 @@ def writing(path: Path) -> Iterator[None]:
         raise StoreError(f"{path} cannot be written ({error.strerror or error}); {remedy}") from error
 
 
+def check_in_place(folder: Path) -> None:
+    """Raise StoreError if the folder of a command that is under way has gone: it is not made again half filled."""
+    if not folder.is_dir():
+        raise StoreError(
+            f"{folder} was moved or removed while this command ran; what was collected is where it was moved to: give "
+            "the command again with that run_dir="
+        )
+
+
 def unfinished_of(path: Path) -> Path:
     """Return where a file is written before it is whole."""
     return path.with_name(f".{path.name}.unfinished")

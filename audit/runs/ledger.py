@@ -24,7 +24,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from audit.errors import StoreError, recovery, report_command
-from audit.runs.files import NO_FILE, refuse_link, sha256_of, sync_folder, unfinished_of, whole, writing
+from audit.runs.files import (
+    NO_FILE,
+    check_in_place,
+    refuse_link,
+    sha256_of,
+    sync_folder,
+    unfinished_of,
+    whole,
+    writing,
+)
 from audit.runs.told import FILE as FILE
 from audit.runs.told import OTHER_LINE_ENDS, LedgerSummary, read_ledger
 
@@ -289,6 +298,7 @@ class Ledger:
     def whole(self, name: str) -> Iterator[io.BufferedWriter]:
         """Open a file to be written whole; see :func:`audit.runs.files.whole`."""
         path = self._folder / name
+        check_in_place(self._folder)
         self._refuse_links([name])
         refuse_link(unfinished_of(path))
         with writing(path):

@@ -29,7 +29,7 @@ from filelock import FileLock, Timeout
 from audit.errors import StoreError, recovery
 from audit.runs import ledger
 from audit.runs.digest import digest_of, rows_sha256
-from audit.runs.files import refuse_link, write_atomically, writing
+from audit.runs.files import check_in_place, refuse_link, write_atomically, writing
 from audit.runs.manifest import COPY, ChoicesManifest, ComparisonManifest, JudgementManifest, Manifest, OfRuns
 from audit.runs.manifest import FILE as MANIFEST
 from audit.runs.one_file import OneFile
@@ -509,6 +509,7 @@ class PartBegun:
 
     def put(self, name: str, answer: Mapping[str, Any]) -> None:
         """Store an answer; it is in the file when this returns."""
+        check_in_place(self._path.parent)
         refuse_link(self._path)
         with writing(self._path):
             if not self._begun:

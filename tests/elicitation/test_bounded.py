@@ -79,6 +79,30 @@ def test_loose_mass_is_taken_from_the_farthest_end_on():
     assert bounds(certain, loose, 0) == pytest.approx((2.5 / 0.7, 4.5 / 0.7))
 
 
+@pytest.mark.parametrize(
+    ("tables", "mean", "off"),
+    [
+        # "1" and "00" are 100, though "10" is a token and begins with "1": .5 · 100 + .3 · 85 + .2 · 10.
+        (({"1": 0.5, "85": 0.3, "10": 0.2}, {"00": 1.0}, {"": 1.0}), 77.5, 0.0),
+        # The same of "8" and "5" beside "80": .6 · 85 + .3 · 80 + .1 · 20.
+        (({"8": 0.6, "80": 0.3, "20": 0.1}, {"5": 1.0}, {"": 1.0}), 77.0, 0.0),
+        # "100" and "0" are no number of the scale; and "20" may go on, too.
+        (({"100": 0.6, "20": 0.4}, {"0": 1.0}, {"": 1.0}), 20.0, 0.0),
+        # "10" and "0": 85 and 20 may go on, off the scale: (.6 · 100 + .1 · 20) / .7 without 85.
+        (({"10": 0.6, "85": 0.3, "20": 0.1}, {"0": 1.0}, {"": 1.0}), 87.5, 12.5),
+        # Digits that follow a number by chance are no number of the scale, and no sign of how numbers are spelt.
+        (({"85": 0.5, "20": 0.5}, {"": 0.98, "5": 0.02}), (0.49 * 85 + 0.5 * 20) / 0.99, 0.0),
+        # What follows "85" beyond the likeliest is no digit.
+        (({"85": 0.5, "20": 0.5}, {"": 0.9}), 52.5, 0.0),
+    ],
+)
+def test_digits_that_were_seen_to_follow_a_number_belong_to_it_whatever_else_is_a_token(tables, mean, off):
+    written = tuple(max(table, key=table.get) for table in tables)
+    known = read_seen(seen_of(TopTokens(written, tables, None)), HUNDRED)
+    assert known.mean(HUNDRED) == pytest.approx(mean)
+    assert known.off(HUNDRED) == pytest.approx(off, abs=1e-9)
+
+
 # --- Whatever the model ----------------------------------------------------------------------------------------------
 
 WORDS = ["I", "\n", ".", " points"]
@@ -94,6 +118,8 @@ def models(draw, *, whole):
 
 
 def after(text, pieces, seed, sharpness):
+    if "10" in pieces and text[-1:].isdigit():  # a number that is a token ends by itself
+        pieces = [piece for piece in pieces if not piece.isdigit()]
     rng = np.random.default_rng([seed, *text.encode()])
     logits = rng.normal(size=len(pieces)) * sharpness
     shares = np.exp(logits) / np.exp(logits).sum()
@@ -108,7 +134,7 @@ def exact(scale, pieces, seed, sharpness, *, whole):
         for begun in ([], [" "]):
             text, mass = "", 1.0
             for token in (*begun, *tokens):
-                mass *= after(text, pieces, seed, sharpness)[token]
+                mass *= after(text, pieces, seed, sharpness).get(token, 0.0)
                 text += token
             if not whole:
                 nexts = after(text, pieces, seed, sharpness)

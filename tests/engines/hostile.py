@@ -178,6 +178,10 @@ def drip(handler, answer):
 FAULTS = {
     "429": lambda h, a: say(h, {"error": {"message": "slow down"}}, status=429, Retry_After="0.05"),
     "429, long": lambda h, a: say(h, {"error": {"message": "come back"}}, status=429, Retry_After="7200"),
+    "429, at once": lambda h, a: say(h, {"error": {"message": "slow down"}}, status=429, Retry_After="0"),
+    "429 within": lambda h, a: say(h, {"error": {"message": "slow down upstream", "code": 429}}),
+    "402 within": lambda h, a: say(h, {"error": {"message": "no credits", "code": "402"}, "choices": None}),
+    "error within": lambda h, a: say(h, {"error": {"message": "it is down", "code": "server_error"}}),
     "500": lambda h, a: say(h, {"error": "internal"}, status=500),
     "503": lambda h, a: say(h, b"overloaded", status=503, content_type="text/plain"),
     "garbage": lambda h, a: say(h, b"\x00\xff{]"),

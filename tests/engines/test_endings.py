@@ -25,6 +25,7 @@ CUT = {
     "gemini, as python writes it": {"finish_reason": "FinishReason.MAX_TOKENS"},
     "gemini, by number": {"finish_reason": 2},
     "gemini, which recited": {"finishReason": "RECITATION"},
+    "gemini, which recited, to openai's clients": {"finish_reason": "content_filter: RECITATION"},
     "bedrock": {"stopReason": "max_tokens"},
     "titan": {"completionReason": "LENGTH"},
     "cohere": {"finish_reason": "MAX_TOKENS"},
@@ -66,6 +67,7 @@ WHOLE = {
 }
 DECLINED = {
     "openai": {"finish_reason": "content_filter"},
+    "gemini, to openai's clients": {"finish_reason": "content_filter: PROHIBITED_CONTENT"},
     "openai responses": {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}},
     "anthropic": {"stop_reason": "refusal"},
     "gemini": {"finishReason": "SAFETY"},

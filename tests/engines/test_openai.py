@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import io
 import json
 import math
@@ -15,7 +16,9 @@ import threading
 import time
 from email.utils import formatdate
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote
 
 import pandas as pd
 import pytest
@@ -328,6 +331,43 @@ def test_a_wrong_key_is_refused_in_a_line_that_does_not_hold_it(opened, monkeypa
     assert server.n == 1  # and is not tried again
 
 
+@pytest.mark.parametrize(
+    "escaped",
+    [
+        lambda secret: json.dumps({"error": {"message": f"bad {secret}"}}).replace("/", "\\/"),
+        lambda secret: json.dumps({"error": {"message": json.dumps({"key": secret}).replace("/", "\\/")}}),
+        lambda secret: json.dumps({"error": {"message": f"bad ?key={quote(secret, safe='')}"}}),
+        lambda secret: f"<html><body>{html.escape(secret)}",
+        lambda secret: "".join(f"\\u{ord(letter):04x}" for letter in secret).join(('{"error": "bad ', '"}')),
+    ],
+)
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+def test_a_key_that_a_server_repeats_in_another_form_is_hidden(opened, monkeypatch, escaped, status):
+    secret = "ab/cd+ef&gh=ij"
+    monkeypatch.setenv("TESTS_KEY", secret)
+    server = Hostile()
+    server.post = lambda handler: (
+        handler.rfile.read(int(handler.headers["Content-Length"])),
+        say(handler, escaped(secret).encode(), status=status),
+    )
+    with server.serving() as url, pytest.raises(ModelError) as refused:
+        opened(url, retries=0)
+    said = str(refused.value)
+    assert not any(part in said for part in ("ab/cd", "ab\\/cd", "ab%2Fcd", "gh=ij", "gh&amp;"))
+
+
+@pytest.mark.parametrize("word", ["null", "none", "token", "content", "true", "1234", "choices"])
+def test_a_placeholder_for_a_key_changes_no_answer(opened, monkeypatch, word):
+    monkeypatch.setattr("hostile.KEY", word)
+    monkeypatch.setenv("TESTS_KEY", word)
+    server = Hostile(
+        answer=lambda text: f"none, 1234 and {word}" if "Judge" in text else "50",
+        logprobs=lambda text, n: [{"token": "5", "logprob": -0.1, "top_logprobs": [{"token": "5", "logprob": -0.1}]}],
+    )
+    with server.serving() as url:
+        assert texts_of(opened(url).write(PROMPTS[:1], max_tokens=9)) == [f"none, 1234 and {word}"]
+
+
 def test_a_server_that_wants_a_key_and_is_given_none_says_where_to_name_one(opened):
     with Hostile().serving() as url, pytest.raises(ModelError, match=r"asks for a key \(HTTP 401") as refused:
         opened(url, key=None)
@@ -467,6 +507,9 @@ def test_a_secret_in_the_address_of_a_judge_is_refused_before_anything_is_writte
 
 PASSING = [
     "429",
+    "429, at once",
+    "429 within",
+    "error within",
     "500",
     "503",
     "garbage",
@@ -501,6 +544,9 @@ LASTING = {
     "429": r"no answer after 3 tries \(last: HTTP 429: slow down\).*the same command",
     "429, long": r"asks to wait 7200 s, more than engine\.server\.max_wait_s=300; run the same command "
     r"later",
+    "429 within": r"no answer after 3 tries \(last: HTTP 429: slow down upstream\)",
+    "402 within": r"rejected the request \(HTTP 402: no credits\)",
+    "error within": r"its responses contain no answer \(no choices: it is down, 3 times\)",
     "500": r"no answer after 3 tries \(last: HTTP 500",
     "503": r"no answer after 3 tries \(last: HTTP 503\).*run the same command again; answers so far are kept$",
     "garbage": r"no answer after 3 tries \(last: what begins .* instead of JSON\)",
@@ -631,6 +677,22 @@ def test_a_budget_stops_a_run_that_goes_on_session_by_session(budget, name, tmp_
     assert server.n == 50 + n_sessions + N_FIRST - 1
     if name == "max_requests":
         assert n_sessions == math.ceil((50 + N_FIRST - 1) / (budget - 1))
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"total_tokens": -7}, {"prompt_tokens": "7"}])
+def test_a_budget_of_tokens_stops_a_run_whose_server_no_longer_counts_them(usage, tmp_path, undisturbed):
+    class Forgetful(Hostile):
+        def whole(self, body, text):
+            return super().whole(body, text) | ({"usage": usage} if self.n > 30 and not mended.is_set() else {})
+
+    mended = threading.Event()
+    server = Forgetful()
+    with server.serving() as url:
+        with pytest.raises(BudgetError, match=r"max_tokens=100000: .* does not report .* answers so far are kept$"):
+            collected(tmp_path / "run", url, "engine.server.max_tokens=100000")
+        assert n_kept_of(tmp_path / "run") >= 30 - N_FIRST - QUICK["concurrency"]
+        mended.set()
+        pd.testing.assert_frame_equal(collected(tmp_path / "run", url), undisturbed)
 
 
 def test_what_is_asked_again_for_the_noise_is_asked_and_not_remembered(tmp_path):
@@ -784,6 +846,27 @@ def test_the_wait_that_is_asked_for_is_waited(opened):
         began = time.monotonic()
         engine.write(PROMPTS[:1], max_tokens=3)
     assert time.monotonic() - began >= 0.05
+
+
+def test_a_server_that_asks_for_no_wait_gets_growing_pauses_all_the_same(opened):
+    for at_once in ("0", formatdate(time.time() - 60, usegmt=True)):
+        server = Hostile()
+        whole_, times = server.post, []
+
+        def post(handler, at_once=at_once, whole_=whole_, times=times):
+            times.append(time.monotonic())
+            if 1 < len(times) < 5:
+                handler.rfile.read(int(handler.headers["Content-Length"]))
+                say(handler, {"error": {"message": "slow down"}}, status=429, Retry_After=at_once)
+            else:
+                whole_(handler)
+
+        server.post = post
+        with server.serving() as url:
+            opened(url, backoff_s=0.08).write(PROMPTS[:1], max_tokens=3)
+        pauses = [after - before for before, after in pairwise(times[1:])]
+        # Each is random, from half of .08, .16 and .32 s to all of it.
+        assert all(pause > least for pause, least in zip(pauses, (0.04, 0.08, 0.16), strict=True))
 
 
 def test_requests_at_a_time_are_halved_once_a_server_asks_for_fewer_and_grow_again():

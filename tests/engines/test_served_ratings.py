@@ -304,6 +304,58 @@ def test_a_refusal_is_read_from_code_and_message(opened, error, status, within):
     assert [each.status for each in outcomes] == [status if place == 3 else Status.RATED for place in range(6)]
 
 
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        # xAI, OpenRouter, OpenAI's o1.
+        ({"code": "permission-denied", "error": "Content violates usage guidelines. Failed check: BIO"}, 403),
+        ({"error": {"code": 403, "message": "It requires moderation. Your input was flagged", "metadata": {}}}, 403),
+        ({"error": {"code": "x", "message": "Invalid prompt: your prompt was flagged as violating our policy."}}, 400),
+        # With code 200, as gateways answer.
+        ({"error": {"code": "content_filter", "message": "No"}}, 200),
+        ({"error": {"code": 403, "message": "your input was flagged"}, "choices": []}, 200),
+        # Gemini's interface for OpenAI's clients: no message.
+        ({"choices": [{"index": 0, "finish_reason": "content_filter: PROHIBITED_CONTENT"}]}, 200),
+    ],
+)
+@pytest.mark.parametrize("way", ["generate", "expected"])
+def test_a_filter_of_any_provider_is_a_refusal_of_that_prompt(opened, body, status, way):
+    server = Digits(numbers=lambda text: {5: 1.0})
+    post = server.post
+
+    def picky(handler):
+        raw = handler.rfile.read(int(handler.headers["Content-Length"]))
+        if b"number 3?" in raw:
+            say(handler, body, status=status)
+            return
+        handler.rfile = io.BytesIO(raw)
+        post(handler)
+
+    server.post = picky
+    elicitation = GenerateElicitation(HUNDRED, 16, "scale") if way == "generate" else ExpectedElicitation.of(HUNDRED, 9)
+    with server.serving() as url:
+        outcomes = elicitation.elicit(opened(url), PROMPTS)
+    assert [each.status for each in outcomes] == [Status.REFUSED if place == 3 else Status.RATED for place in range(6)]
+
+
+def test_an_account_that_is_refused_is_no_refusal_of_a_prompt(opened):
+    for said in ("Access to the chat endpoint is denied", "Your account was suspended: it violates our policy"):
+        with pytest.raises(ModelError, match=r"rejected the key \(HTTP 403: "):
+            refusing(opened, lambda body, said=said: {"error": {"message": said}}, 403)
+
+
+def test_an_answer_without_a_text_has_failed_and_the_others_are_rated(opened):
+    class Silent(Digits):
+        def whole(self, body, text):
+            answer = super().whole(body, text)
+            if "number 3?" in text:
+                answer["choices"] = [{"index": 0, "message": {"content": None}, "finish_reason": "length"}]
+            return answer
+
+    outcomes = rate(Silent(numbers=lambda text: {5: 1.0}), opened, PROMPTS, points=9)
+    assert [each.status for each in outcomes] == [Status.FAILED if place == 3 else Status.RATED for place in range(6)]
+
+
 # --- Prompts that are cut --------------------------------------------------------------------------------------------
 
 

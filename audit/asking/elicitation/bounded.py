@@ -11,7 +11,8 @@ the model, what follows such digits is asked, the weightiest first, see :func:`u
 
 A tokenizer has a token for each digit, or a token for each number, which then ends by itself, as in
 :mod:`audit.asking.elicitation.numbers`. It is assumed to be of the second kind if the likeliest tokens include some of
-several digits. A single digit then ends by itself if such a token begins with it.
+several digits. A single digit then ends by itself if such a token begins with it. What was seen comes before this: if
+digits follow a number, as "00" follows "1", that is read, and numbers of as many digits do not end by themselves.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ Seen: TypeAlias = Mapping[Path, Mapping[str, float]]
 """The likeliest tokens after each beginning that was asked about, including the empty one."""
 _BEGUN: Final = re.compile(r" ?([0-9]*)")  # may still become a number: nothing, a space, or digits after one
 _SEVERAL: Final = re.compile(r" ?([0-9]{2,})")
+_DIGITS: Final = re.compile(r"[0-9]+")
+_GO_ON: Final = 0.05  # probability of digits after a number from which such numbers do not end by themselves
 _ENDED: Final = re.compile(r" ?([0-9]+)[^0-9]")
 _HOPELESS: Final = 3  # give up on an answer if what no question can settle exceeds this many times the limit
 
@@ -85,11 +88,13 @@ def read_seen(seen: Seen, scale: Scale) -> Bounded:
         path, mass = left.pop()
         table, before = seen[path], "".join(path)
         beyond = mass * max(0.0, 1.0 - math.fsum(table.values()))
-        if beyond > 0 and (reached := spelling.reached(before)):
+        if beyond > 0 and spelling.ends(before):
+            _count(path, beyond, spelling, known, loose)
+        elif beyond > 0 and (reached := spelling.reached(before)):
             loose.append(Loose(beyond, reached[0], reached[-1], None))
         for token, probability in table.items():
             after, own = (*path, token), mass * probability
-            if token and after in seen and spelling.may_go_on(before + token):
+            if token and after in seen and spelling.reached(before + token):
                 left.append((after, own))
             elif own > 0:
                 _count(after, own, spelling, known, loose)
@@ -134,12 +139,19 @@ class _Spelling:
     scale: Scale
     begun: frozenset[str]  # first digits of number tokens: such digits end by themselves
     several: bool  # whether any token has several digits
+    go_on: frozenset[int]  # how many digits numbers have that digits were seen to follow
 
     @classmethod
     def of(cls, seen: Seen, scale: Scale) -> _Spelling:
         told = {token for table in seen.values() for token in table}
         numbers = {matched[1] for matched in map(_SEVERAL.fullmatch, told) if matched}
-        return cls(scale, frozenset(number[0] for number in numbers), bool(numbers))
+        go_on = {
+            len(begun[1])
+            for path, table in seen.items()
+            if (begun := _BEGUN.fullmatch("".join(path))) and begun[1]
+            if math.fsum(p for token, p in table.items() if _DIGITS.fullmatch(token)) > _GO_ON
+        }
+        return cls(scale, frozenset(number[0] for number in numbers), bool(numbers), frozenset(go_on))
 
     def reached(self, text: str) -> list[int]:
         """Return the numbers of the scale that begin with a text, including the number itself."""
@@ -154,11 +166,8 @@ class _Spelling:
         matched = _BEGUN.fullmatch(text)
         digits = matched[1] if matched else ""
         longer = any(len(str(number)) > len(digits) for number in self.reached(text))
-        return self.several and bool(digits) and (len(digits) > 1 or digits in self.begun or not longer)
-
-    def may_go_on(self, text: str) -> bool:
-        """Whether the next tokens can still change which number a text is."""
-        return bool(self.reached(text)) and not self.ends(text)
+        told = bool(digits) and self.several and len(digits) not in self.go_on
+        return told and (len(digits) > 1 or digits in self.begun or not longer)
 
     def number(self, digits: str) -> int | None:
         """Return the number of the scale that digits spell; None if they spell none: "07" is not 7."""

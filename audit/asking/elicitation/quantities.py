@@ -13,7 +13,8 @@ from stimuli.languages import MARKS
 
 _NUMBER = r"(?:[0-9]+(?:[.,][0-9]+)*|(?<![\w.,])\.[0-9]+)"
 _QUANTITY = re.compile(
-    rf"(?P<sign>(?<![\w)%])[-+]|\b(?:minus|negative) )?(?P<number>{_NUMBER})(?: ?(?P<percent>\\?%|per ?cent\b)"
+    rf"(?P<sign>(?<![\w)%])[-+]|\b(?:minus|negative) )?(?P<number>{_NUMBER})"
+    r"(?: ?(?P<percent>(?:\\?%|per ?cent\b)(?: of 100\b(?![.,/-]?[0-9]|%))?)"
     rf"|(?: ?/ ?| (?:points? )?\(?(?:out of|of) (?:an? )?(?:(?:possible|total|maximum) )?)(?P<per>{_NUMBER})\)?)?"
     r"(?: ?(?:points?|pts)\b)?"
 )
