@@ -557,6 +557,34 @@ def test_the_narratives_that_are_asked_for_are_enough():
     assert needed > narratives_to_bound(4.0, reach=100.0, alpha=0.05)
 
 
+def test_so_many_narratives_rule_out_the_margin_on_both_sides_as_often_as_planned():
+    """Of spreads that are known: each of two sides with that chance would be both in about 60%, not 80%."""
+    rng = np.random.default_rng(5)
+    gaps = np.where(np.arange(40) % 2, 6.0, -6.0)
+    needed = narratives_to_bound(4.0, reach=100.0, alpha=0.05, gaps=gaps, power=0.8)
+    passed = [max(map(abs, bounded_mean(rng.choice(gaps, needed), reach=100.0, alpha=0.05))) < 4 for _ in range(200)]
+    assert np.mean(passed) > 0.7
+
+
+@pytest.mark.parametrize("taken", [0.0, 0.5, 0.9])
+def test_what_groups_differ_by_is_no_spread_of_narratives(taken):
+    """Of the margin it takes its part, however many narratives are asked; the rest is for narratives to show."""
+    plain = gap_of(np.random.default_rng(6).normal(0, 20, 60))
+    out = np.array([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0])  # 5/6 · 10.5 = 8.75 squared points of variance
+    wide = {f"g{k}": value for k, value in enumerate(out * taken * 4.0 / 2.80 / 8.75**0.5)}
+    spread = replace(plain, made=widened(plain.made, [wide], confidence=0.95), without=(wide,))
+    alone, beside = (decided(each, margin=4.0).n_needed for each in (plain, spread))
+    if taken == 0.9:  # narratives are left √(1 − .81) = .44 of the margin
+        sd = float(np.std(plain.made.by_narrative, ddof=1))
+        assert beside == pytest.approx(((1.645 + 1.282) * sd / (4.0 * (1 - 0.81) ** 0.5)) ** 2, rel=0.01)
+        assert beside > 2 * alone
+    else:
+        assert beside == alone
+    # The gate, which tests this gap alone, asks for as many.
+    [held] = hold([spread], None, margins=MARGINS | {"average": 4.0}, alpha=0.05, power=0.8)
+    assert held.n_needed == beside
+
+
 def test_no_number_of_narratives_is_promised_where_groups_differ_too_much():
     """Narratives do not make the spread of groups smaller: to say how many it takes would send the user in a circle."""
     noise = SURE[:60] - SURE[:60].mean()
