@@ -13,7 +13,7 @@ from audit.runs.manifest import Manifest
 from audit.runs.parts import part_name
 from audit.runs.store import RunFolder
 from audit.tables.formatting import points, unsigned
-from audit.tables.ratings import RATINGS
+from audit.tables.ratings import MANIPULATED, RATINGS
 from audit.tables.stages import STAGES
 
 pytestmark = pytest.mark.long
@@ -115,6 +115,24 @@ def test_what_else_changed_and_the_cost_stand_beside_it(audit, two, tmp_path):
     assert [led[name] for name in costs] == [3, 100, 30]
     assert none["seconds"] == 0.5  # 12 s over the 24 prompts of the last session, not the 120 of the run
     assert pd.isna(led["seconds"])
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_gap_that_falls_with_the_response_to_the_story_is_shown_beside_it(audit, tmp_path, checked):
+    """Planted: ratings that come closer, so that own minus wrong emotion falls from 30 to 10 points, and δ from 6."""
+    for name, gap, response in (("none", 6, 30), ("led", 2, 10)):
+        folder = plant(tmp_path / name, gap=gap, strategy=LED if name == "led" else None)
+        with RunFolder(folder) as kept:
+            kept.table(MANIPULATED).write(
+                {"narrative_id": f"n{k}", "kind": kind, "emotion": "joy", "status": "rated", "response": "",
+                 "intensity": 40.0 + (response + k % 2 - 0.5) * (kind == "own")}
+                for k in range(30 if checked else 0) for kind in ("own", "wrong")
+            )  # fmt: skip
+    assert audit("report", "none", "led", "run_dir=out") == 0
+    shown = re.sub(r"<[^>]*>", " ", page_of(tmp_path / "out"))
+    assert ("response to the story, points" in shown) == checked
+    for response in ("+30.00", "+10.00"):
+        assert (response in shown) == checked
 
 
 def test_a_stage_that_was_not_asked_is_no_call(audit, two, tmp_path):

@@ -327,15 +327,16 @@ def claim_of(row) -> Claim:
     beyond, not_shown = (isinstance(row[name], str) and row[name] != "" for name in ("parts_beyond", "parts_not_shown"))
     parts = "larger" if beyond else "not_shown" if not_shown else ""
     size = row["size"] if isinstance(row["size"], str) else ""
+    of_others = not (isinstance(row["of_these_wordings"], str) and row["of_these_wordings"])
     if code == "within":
         return Claim(
             code, 0, "smaller", "pairs" if row["scope"] == "pairs" else "", row["control"] == "placebo",
-            "included" if row["control"] == "none" else "", parts=parts,
+            "included" if row["control"] == "none" else "", of_others, parts=parts,
         )  # fmt: skip
     return Claim(
         code, int(row.number("direction")), size, "" if row["claim"] == "uncontrolled" else row["claim"],
         repeated="alone" if row["claim"] == "uncontrolled" else "",
-        other_wordings=not (isinstance(row["of_these_wordings"], str) and row["of_these_wordings"]),
+        other_wordings=of_others,
         parts=parts if row["size"] == "smaller" else "",
     )  # fmt: skip
 

@@ -367,6 +367,14 @@ def _strategies(dimension: str, results: Results, names: Mapping[str, str]) -> S
     """Show what the strategies changed in one dimension."""
     rows, title = results.rows("strategies", dimension=dimension), dimension_title(dimension)
     strategy = ShownColumn("strategy", lambda row: names[str(row["run"])])
+    judged = {str(row["run"]): row for row in results.rows("verdicts", dimension=dimension)}
+
+    def response(row: PlacedRow) -> Markup:
+        """Write how much higher a story's own emotion is rated: it falls, too, if all ratings come closer."""
+        own = judged.get(str(row["run"]))
+        return Markup(MISSING) if own is None else show(own, "response", points)
+
+    checked = any(math.isfinite(row.number("response")) for row in judged.values())
     return section(
         Markup("<bdi>{}</bdi>").format(title),
         results.picture(
@@ -380,7 +388,8 @@ def _strategies(dimension: str, results: Results, names: Mapping[str, str]) -> S
             strategy, ShownColumn("gap", change_in_words, words=True),
             ("delta", f"δ {ALONE}, {rows[0]['unit']}"), "ci_low", ("delta_change", "change"), "change_low",
             ("p_adjusted", "p, corrected"), ("mean_rating", "mean rating, points"),
-            number_column("its change", "mean_change", points), ("refusal_rate", "refused"),
+            number_column("its change", "mean_change", points),
+            *([ShownColumn("response to the story, points", response)] if checked else []), ("refusal_rate", "refused"),
             ("missing_share", "no rating"), IfKnown("mean_number_mass", "number mass"), "note",
             rows=rows,
         ),

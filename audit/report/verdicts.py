@@ -198,12 +198,13 @@ def worded(row: PlacedRow | None, *, in_probabilities: bool = False, parts: str 
         return _of_gap(row, margin, where, step)
     beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
     what, echo = ruled_out(row)
+    elsewhere = _of_wordings(row)
     if beyond or not_shown or not parts:
         said = Markup("No average gap larger than {} points{}{}{}").format(margin, what, echo, where)
-        short = said + _in_a_part(beyond, not_shown) if beyond or not_shown else None
-        return VerdictSentence("average", said + _otherwise(beyond, not_shown), short, step)
-    words = Markup("No gap larger than {} points{}, on average or in any {}{}{}")
-    return VerdictSentence("none", words.format(margin, what, parts, echo, where), step=step)
+        short = said + _in_a_part(beyond, not_shown) + elsewhere if beyond or not_shown else None
+        return VerdictSentence("average", said + _otherwise(beyond, not_shown) + elsewhere, short, step)
+    words = Markup("No gap larger than {} points{}, on average or in any {}{}{}{}")
+    return VerdictSentence("none", words.format(margin, what, parts, echo, where, elsewhere), step=step)
 
 
 def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Markup:
@@ -219,8 +220,8 @@ def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Ma
     if code == "within":
         margin = show(row, "margin", unsigned)
         beyond, not_shown = (_members(row, name) for name in ("parts_beyond", "parts_not_shown"))
-        return Markup("{} within {} points of others on average{}{}{}.").format(
-            rates, margin, what, echo, _in_a_part(beyond, not_shown)
+        return Markup("{} within {} points of others on average{}{}{}{}.").format(
+            rates, margin, what, echo, _in_a_part(beyond, not_shown), _of_wordings(row)
         )
     if code == "undecided":
         return Markup("{} is not shown to favour either side when it speaks as one group.").format(start)
@@ -230,7 +231,7 @@ def told_plainly(row: PlacedRow | None, *, in_probabilities: bool = False) -> Ma
         rates, "" if beyond else Markup(" {} points").format(size), side, CLAIMED_PLAINLY[str(row["claim"])],
         # What exceeds the gap of invented groups is not the whole difference.
         Markup(", by {} points more than for invented groups").format(size) if beyond else "",
-        "; not shown for other wordings" if row["of_these_wordings"] else "",
+        _of_wordings(row),
     )  # fmt: skip
 
 
@@ -239,6 +240,10 @@ def tallied(row: PlacedRow) -> tuple[str, Markup]:
     found = worded(row)
     words = found.short or found.words
     return found.kind, Markup(_TALLIED.get(found.kind) or f"{words[:1].lower()}{words[1:]}")
+
+
+def _of_wordings(row: PlacedRow) -> str:
+    return "; not shown for other wordings" if row["of_these_wordings"] else ""
 
 
 def ruled_out(row: PlacedRow) -> tuple[str, str]:
@@ -261,7 +266,7 @@ def _of_gap(row: PlacedRow, margin: Markup | None, where: str, step: Step) -> Ve
         "pairs": f"{start} in these pairs of words, {toward}",
         "uncontrolled": f"{start} {toward}, which repeated words alone could cause",
     }[claim]
-    words = Markup("{}{}").format(said, "; not shown for other wordings" if row["of_these_wordings"] else "")
+    words = Markup("{}{}").format(said, _of_wordings(row))
     if size in ("beyond", "smaller"):
         words += Markup(", {} than {} points").format("larger" if size == "beyond" else "smaller", margin)
     words += Markup("{}").format(where)

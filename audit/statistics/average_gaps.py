@@ -15,7 +15,7 @@ from audit.statistics.cells import NarrativeCube
 from audit.statistics.controls import Repetition
 from audit.statistics.deciding_estimate import DecidedGap, Made, Place, gaps_of, moved
 from audit.statistics.estimate_rows import child_rng
-from audit.statistics.estimates import GapEstimate, by_t
+from audit.statistics.estimates import GapEstimate, by_t, t_interval
 from audit.statistics.outcome import INTENSITY, DimensionAnalysis, OutcomeAnalysis
 from audit.statistics.ratings import split_ratings
 from audit.statistics.relabelling import rank_among_dealings
@@ -37,7 +37,7 @@ class Averages:
     gaps: tuple[DecidedGap, ...]
     overall: tuple[DecidedGap, ...]  # the means over single dimensions, if there are several
     ranks: Mapping[Place, tuple[int, int]]  # the rank of the true dealing of terms, and the number of dealings
-    wordings: Mapping[Place, str]  # why the gap was not shown for other wordings, if several were asked
+    wordings: Mapping[Place, Made]  # the gap of any such wordings, where several were asked
     constant: frozenset[Place]  # where every rating is the same
     settings: AnalysisSettings
 
@@ -66,7 +66,8 @@ class Averages:
             if gaps is self.overall:
                 made = [_with_dimensions(each, found, with_margin=margin is not None) for each in made]
             found += [
-                replace(each, of_these_wordings=self.wordings.get((each.dimension, each.variant), "")) for each in made
+                replace(each, of_these_wordings=of_these_wordings(each, self.wordings, alpha=self.settings.alpha))
+                for each in made
             ]
         return judged, found
 
@@ -110,7 +111,7 @@ def averages_of(
     """Collect the input of verdicts from the analysis of all dimensions and variants."""
     gaps: list[DecidedGap] = []
     ranks: dict[Place, tuple[int, int]] = {}
-    wordings: dict[Place, str] = {}
+    wordings: dict[Place, Made] = {}
     for part in found.parts:
         place = part.cube.dimension, part.cube.variant
         gaps += gaps_of(
@@ -124,8 +125,8 @@ def averages_of(
         )
         rng = child_rng(seed, *place, "dealings")
         ranks[place] = rank_among_dealings(part.cube.without_baselines(), rng=rng)
-        if said := of_these_wordings(part):
-            wordings[place] = said
+        if (made := other_wordings(part)) is not None:
+            wordings[place] = made
     return Averages(
         gaps=tuple(gaps),
         overall=tuple(overall_gaps(found, gaps, scales, confidence=settings.confidence)),
@@ -186,17 +187,43 @@ def is_flat(part: DimensionAnalysis) -> bool:
     return bool(y.size) and float((np.nanmax(y, axis=1) - np.nanmin(y, axis=1)).max()) < _DUST
 
 
-def of_these_wordings(part: DimensionAnalysis) -> str:
-    """Say why a gap is not shown for other wordings; empty if it is, or if there is one wording."""
+def other_wordings(part: DimensionAnalysis) -> Made | None:
+    """Return the gap of any such wordings, or why it is not known; None if there is one wording."""
     if part.worded is None:
-        return ""
+        return None
     crossed = part.worded.crossed
-    if isinstance(crossed, NotEstimableError):
-        return str(crossed)
-    low, high = crossed.estimate.ci_low, crossed.estimate.ci_high
-    if not np.isfinite(low):
-        return crossed.estimate.not_estimable or "over wordings it has no interval"
-    return "the interval for any such wordings holds 0" if low <= 0 <= high else ""
+    return crossed if isinstance(crossed, NotEstimableError) else crossed.estimate
+
+
+def of_these_wordings(verdict: Verdict, wordings: Mapping[Place, Made], *, alpha: float) -> str:
+    """Say why what a verdict claims is not shown for other wordings; empty if it is, or if there is one wording.
+
+    ``wordings`` are of one outcome. A mean over dimensions is shown for other wordings if each of them is.
+    """
+    own = [
+        made
+        for (dimension, variant, *_), made in wordings.items()
+        if variant == verdict.variant and (dimension == verdict.dimension or (
+            verdict.dimension == OVERALL and "+" not in dimension))
+    ]  # fmt: skip
+    return next(filter(None, (_not_of_others(verdict, made, alpha=alpha) for made in own)), "")
+
+
+def _not_of_others(verdict: Verdict, made: Made, *, alpha: float) -> str:
+    if isinstance(made, NotEstimableError):
+        return str(made)
+    if not np.isfinite(made.ci_low):
+        return made.not_estimable or "over wordings it has no interval"
+    if verdict.code == "within" or verdict.size == "smaller":
+        low, high, _ = t_interval(made.delta, made.se, made.df, confidence=1 - 2 * alpha)
+        if not max(abs(low), abs(high)) < verdict.margin:
+            return "the interval for any such wordings reaches beyond the margin"
+    if verdict.code == "within":
+        return ""
+    if made.ci_low <= 0 <= made.ci_high:
+        return "the interval for any such wordings holds 0"
+    other_side = verdict.direction and verdict.direction * made.delta < 0
+    return "the gap of any such wordings is on the other side of 0" if other_side else ""
 
 
 def overall_gaps(

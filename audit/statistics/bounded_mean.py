@@ -57,7 +57,8 @@ def narratives_to_bound(
     """Return how many narratives show that their mean is smaller than a margin, if it is 0.
 
     ``margin`` and ``reach`` are in points. ``gaps``, shape (N,), are of narratives that differ as those to come will;
-    None takes them all to be 0. ``power``, above .5, is the chance that so many narratives show it.
+    None takes them all to be 0. ``power``, above .5, is the chance that so many narratives show it: each of the two
+    bounds may fail with half of the rest.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def narratives_to_bound(
         return 1
     known = np.zeros(1) if gaps is None else gaps[~np.isnan(gaps)]
     z = (np.clip(known - known.mean(), -reach, reach) + reach) / (2 * reach)
-    worst = max(_needed(each, mean, alpha=alpha, power=power) for each in (z, 1 - z))
+    worst = max(_needed(each, mean, alpha=alpha, power=(1 + power) / 2) for each in (z, 1 - z))
     return int(worst)
 
 

@@ -59,7 +59,7 @@ from scipy import special
 from audit.errors import NotEstimableError, attempt
 from audit.statistics.bounded_mean import bounded_mean, narratives_to_bound
 from audit.statistics.comparisons import Labelled, difference, over_groups, over_words
-from audit.statistics.deciding_estimate import DISPARITIES, DecidedGap, Kind, Made, rare_share
+from audit.statistics.deciding_estimate import DecidedGap, Kind, Made, rare_share
 from audit.statistics.estimates import GapEstimate, t_interval, with_variance
 from audit.statistics.families import adjust_p
 from audit.statistics.planning import narratives_to_rule_out
@@ -250,6 +250,12 @@ def groups_differ_too_much(gap: DecidedGap, margin: float) -> bool:
     if isinstance(gap.made, NotEstimableError) or not among or not gap.made.se > 0:
         return False
     return further_variance(gap.made) * _TO_TELL**2 >= margin**2
+
+
+def left_to_narratives(gap: DecidedGap, made: GapEstimate, margin: float) -> float:
+    """Return what groups, or words, leave of a margin: they take their part however many narratives are asked."""
+    taken = further_variance(made) * _TO_TELL**2 if gap.without or gap.is_disparity else 0.0
+    return max(0.0, margin**2 - taken) ** 0.5
 
 
 def further_variance(made: GapEstimate) -> float:
@@ -455,12 +461,9 @@ class _Line:
             return _NAN
         if self.baseline is None and groups_differ_too_much(self.gap, margin):
             return _NAN
-        left = margin
-        if self.gap.is_disparity:
-            # What words differ by takes its part of the margin, however many narratives are asked.
-            left = max(0.0, margin**2 - further_variance(of) * _TO_TELL**2) ** 0.5
-            if not left > 0:
-                return _NAN
+        left = left_to_narratives(self.gap, of, margin)
+        if not left > 0:
+            return _NAN
         wanted = narratives_to_rule_out(left, sd, power=power, alpha=self.alpha) if sd > 0 else 0
         if self.gap.may_be_rare and self.baseline is None:
             own = _of_seen(self.gap, of)
@@ -480,12 +483,12 @@ class _Line:
 
 def _spread(lines: Sequence[_Line], dimension: str, variant: str, kind: Kind) -> float:
     """Return the SD of narratives in gaps of a kind, pooled: few narratives of one emotion tell it badly."""
-    own = [line.planned for line in lines if (line.gap.dimension, line.gap.variant, line.gap.kind)
+    own = [(line.gap, line.planned) for line in lines if (line.gap.dimension, line.gap.variant, line.gap.kind)
            == (dimension, variant, kind)]  # fmt: skip
-    # Of words, more narratives do not tell more.
+    # Of groups, or words, more narratives do not tell more.
     squares = [
-        (each.se**2 - (further_variance(each) if kind in DISPARITIES else 0.0)) * each.n_narratives
-        for each in own if each is not None and each.se > 0
+        (each.se**2 - (further_variance(each) if gap.without or gap.is_disparity else 0.0)) * each.n_narratives
+        for gap, each in own if each is not None and each.se > 0
     ]  # fmt: skip
     return float(np.mean(squares)) ** 0.5 if squares else _NAN
 

@@ -31,7 +31,15 @@ from audit.statistics.bounded_mean import narratives_to_bound
 from audit.statistics.deciding_estimate import DISPARITIES, DecidedGap, Kind, Place, moved
 from audit.statistics.estimates import GapEstimate, t_interval
 from audit.statistics.families import adjust_p
-from audit.statistics.margin_tests import Held, groups_differ_too_much, hold, narrow_variance, outer_interval, reach_of
+from audit.statistics.margin_tests import (
+    Held,
+    groups_differ_too_much,
+    hold,
+    left_to_narratives,
+    narrow_variance,
+    outer_interval,
+    reach_of,
+)
 from audit.statistics.planning import narratives_to_rule_out
 from audit.statistics.remarks import FEW_NARRATIVES
 from audit.tables.formatting import SAME
@@ -499,7 +507,7 @@ def _n_needed(gap: DecidedGap, margin: float | None, least_gap: float, *, alpha:
     sd = (float(np.nan_to_num(narrow_variance(made))) * made.n_narratives) ** 0.5
     n = max(
         narratives_to_bound(wanted, reach=gap.reach, alpha=alpha, gaps=made.by_narrative, power=power),
-        narratives_to_rule_out(wanted, sd, power=power, alpha=alpha) if sd > 0 else 0,
+        narratives_to_rule_out(left_to_narratives(gap, made, wanted), sd, power=power, alpha=alpha) if sd > 0 else 0,
     )  # fmt: skip
     needed = float(max(FEW_NARRATIVES, math.ceil(n))) if n < _MOST_NARRATIVES else _NAN
     return needed if needed > made.n_narratives else _NAN

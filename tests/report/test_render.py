@@ -544,6 +544,14 @@ OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
             "No average gap larger than 1.00 points in these pairs of words beyond that of invented groups; not shown "
             "for sad",
         ),
+        (
+            WITHIN | {"of_these_wordings": "why"},
+            "No gap larger than 1.00 points, on average or in any emotion or group; not shown for other wordings",
+        ),
+        (
+            WITHIN | {"of_these_wordings": "why", "parts_not_shown": ("sad",)},
+            "No average gap larger than 1.00 points; not shown for sad; not shown for other wordings",
+        ),
         (OPEN | {"reasons": ("margin_open",)}, "Undecided at a margin of 1.00 points"),
         (OPEN | {"reasons": ("few_narratives",)}, "Undecided at a margin of 1.00 points: too few narratives"),
         (

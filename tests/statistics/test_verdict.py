@@ -13,6 +13,7 @@ from runs import read_exactly
 from scipy import stats
 
 from audit.errors import NotEstimableError
+from audit.statistics.average_gaps import of_these_wordings
 from audit.statistics.bounded_mean import _BETS, _SHARES, bounded_mean, narratives_to_bound
 from audit.statistics.deciding_estimate import DecidedGap
 from audit.statistics.echo import echo_free
@@ -25,6 +26,8 @@ from audit.statistics.own_groups import own_group_weights, pair_variance
 from audit.statistics.relabelling import rank_among_dealings
 from audit.statistics.scopes import group_scope, widened
 from audit.statistics.verdict import Limits, Verdict, decide_verdicts, judge, judge_gap
+from audit.statistics.wordings import crossed_over_wordings
+from audit.tables.shared import OVERALL
 
 MARGINS = {"average": 2.0, "emotion": 2.0, "group": 2.0, "refusals": 5.0}
 FREE = Limits(frozenset(), {})
@@ -557,6 +560,34 @@ def test_the_narratives_that_are_asked_for_are_enough():
     assert needed > narratives_to_bound(4.0, reach=100.0, alpha=0.05)
 
 
+def test_so_many_narratives_rule_out_the_margin_on_both_sides_as_often_as_planned():
+    """Of spreads that are known: each of two sides with that chance would be both in about 60%, not 80%."""
+    rng = np.random.default_rng(5)
+    gaps = np.where(np.arange(40) % 2, 6.0, -6.0)
+    needed = narratives_to_bound(4.0, reach=100.0, alpha=0.05, gaps=gaps, power=0.8)
+    passed = [max(map(abs, bounded_mean(rng.choice(gaps, needed), reach=100.0, alpha=0.05))) < 4 for _ in range(200)]
+    assert np.mean(passed) > 0.7
+
+
+@pytest.mark.parametrize("taken", [0.0, 0.5, 0.9])
+def test_what_groups_differ_by_is_no_spread_of_narratives(taken):
+    """Of the margin it takes its part, however many narratives are asked; the rest is for narratives to show."""
+    plain = gap_of(np.random.default_rng(6).normal(0, 20, 60))
+    out = np.array([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0])  # 5/6 · 10.5 = 8.75 squared points of variance
+    wide = {f"g{k}": value for k, value in enumerate(out * taken * 4.0 / 2.80 / 8.75**0.5)}
+    spread = replace(plain, made=widened(plain.made, [wide], confidence=0.95), without=(wide,))
+    alone, beside = (decided(each, margin=4.0).n_needed for each in (plain, spread))
+    if taken == 0.9:  # narratives are left √(1 − .81) = .44 of the margin
+        sd = float(np.std(plain.made.by_narrative, ddof=1))
+        assert beside == pytest.approx(((1.645 + 1.282) * sd / (4.0 * (1 - 0.81) ** 0.5)) ** 2, rel=0.01)
+        assert beside > 2 * alone
+    else:
+        assert beside == alone
+    # The gate, which tests this gap alone, asks for as many.
+    [held] = hold([spread], None, margins=MARGINS | {"average": 4.0}, alpha=0.05, power=0.8)
+    assert held.n_needed == beside
+
+
 def test_no_number_of_narratives_is_promised_where_groups_differ_too_much():
     """Narratives do not make the spread of groups smaller: to say how many it takes would send the user in a circle."""
     noise = SURE[:60] - SURE[:60].mean()
@@ -568,3 +599,46 @@ def test_no_number_of_narratives_is_promised_where_groups_differ_too_much():
         assert held.decided == "undecided"
         assert np.isfinite(held.n_needed) == promised
         assert np.isfinite(decided(gap, margin=2.0).n_needed) == promised
+
+
+def over_wordings(*gaps: float) -> GapEstimate:
+    """Return the gap of any such wordings, of 30 narratives with these gaps in the wordings asked."""
+    noise = np.random.default_rng(8).normal(0, 0.5, (30, len(gaps)))
+    return crossed_over_wordings(noise + gaps, confidence=0.95, n_answers=30 * len(gaps)).estimate
+
+
+def test_a_gap_that_is_ruled_out_is_shown_for_other_wordings_if_theirs_is_ruled_out_too():
+    within = Verdict("religion", "origin", code="within", margin=2.0)
+    for gaps, said in (
+        ((5.0, -5.0), "2 wordings are too few to speak about others: that takes 8"),
+        ((5.0, -5.0) * 4, "the interval for any such wordings reaches beyond the margin"),
+        ((0.5,) * 8, ""),  # a gap, in every wording, and smaller than the margin
+        ((0.0,) * 8, ""),
+    ):
+        wordings = {("religion", "origin"): over_wordings(*gaps)}
+        assert of_these_wordings(within, wordings, alpha=0.05) == said
+
+
+def test_a_gap_is_shown_for_other_wordings_if_theirs_is_on_its_side():
+    gap = Verdict("religion", "origin", code="gap", direction=1)
+    for gaps, said in (
+        ((3.0,) * 8, ""),
+        ((-3.0,) * 8, "the gap of any such wordings is on the other side of 0"),
+        ((0.0,) * 7 + (16.0,), "the interval for any such wordings holds 0"),  # one odd wording makes it
+    ):
+        assert of_these_wordings(gap, {("religion", "origin"): over_wordings(*gaps)}, alpha=0.05) == said
+    smaller = replace(gap, size="smaller", margin=3.5)
+    wide = over_wordings(1.0, 5.0, 1.0, 5.0, 1.0, 5.0, 1.0, 5.0)  # 3 ± 1.9
+    said = "the interval for any such wordings reaches beyond the margin"
+    assert of_these_wordings(smaller, {("religion", "origin"): wide}, alpha=0.05) == said
+
+
+def test_a_mean_over_dimensions_is_shown_for_other_wordings_if_each_dimension_is():
+    mean = Verdict(OVERALL, "origin", code="gap", direction=1)
+    clear, few = over_wordings(*[3.0] * 8), over_wordings(3.0, 3.0)
+    both = {("religion", "origin"): clear, ("nationality", "origin"): few, ("religion", "persona-1"): few}
+    assert "too few" in of_these_wordings(mean, both, alpha=0.05)
+    # Intersections are no part of the mean, nor other prompts.
+    alike = {("religion", "origin"): clear, ("nationality+religion", "origin"): few, ("religion", "persona-1"): few}
+    assert of_these_wordings(mean, alike, alpha=0.05) == ""
+    assert of_these_wordings(mean, {}, alpha=0.05) == ""

@@ -18,9 +18,16 @@ import numpy as np
 
 from audit.configuration.analysis_settings import AnalysisSettings
 from audit.errors import NotEstimableError
-from audit.statistics.average_gaps import is_flat, limits_of_mean, of_these_wordings, overall_gaps, placebo_cubes
+from audit.statistics.average_gaps import (
+    is_flat,
+    limits_of_mean,
+    of_these_wordings,
+    other_wordings,
+    overall_gaps,
+    placebo_cubes,
+)
 from audit.statistics.controls import Repetition
-from audit.statistics.deciding_estimate import DecidedGap, Place, gaps_of
+from audit.statistics.deciding_estimate import DecidedGap, Made, Place, gaps_of
 from audit.statistics.estimates import GapEstimate
 from audit.statistics.missing import missing_rows
 from audit.statistics.outcome import DimensionAnalysis, Outcome, OutcomeAnalysis, n_differing
@@ -51,7 +58,7 @@ class MeasuredGaps:
     gaps: tuple[DecidedGap, ...]
     codes: Mapping[Place, frozenset[str]]
     sd: float
-    wordings: Mapping[Place, str]  # of a gap that is not shown for other wordings of the prompt, why
+    wordings: Mapping[Place, Made]  # the gap of any such wordings, where several were asked
 
 
 def measured_gaps(
@@ -62,7 +69,7 @@ def measured_gaps(
     placebos = placebo_cubes(found.prompts, repetition)
     gaps: list[DecidedGap] = []
     codes: dict[Place, frozenset[str]] = {}
-    wordings: dict[Place, str] = {}
+    wordings: dict[Place, Made] = {}
     for part in found.parts:
         [gap] = gaps_of(
             part,
@@ -74,7 +81,8 @@ def measured_gaps(
         )
         gaps.append(gap)
         codes[gap.place] = frozenset(_codes(part, gap, settings))
-        wordings[gap.place] = of_these_wordings(part)
+        if (made := other_wordings(part)) is not None:
+            wordings[gap.place] = made
     scales = dict.fromkeys((gap.variant for gap in gaps), scale)
     overall = overall_gaps(found, gaps, scales, confidence=settings.confidence)
     for gap in overall:
@@ -95,7 +103,7 @@ def measure_verdicts(
     all_limits = replace(limits, on_place=known)
     families: defaultdict[tuple[str, str, bool], list[DecidedGap]] = defaultdict(list)
     sd = {each.gaps[0].outcome.name: each.sd for each in every if each.gaps}
-    wordings = {place: said for each in every for place, said in each.wordings.items()}
+    wordings = {each.gaps[0].outcome.name: each.wordings for each in every if each.gaps}
     for each in every:
         for gap in each.gaps:
             families[gap.dimension, gap.variant, gap.outcome.name.startswith(PEOPLE)].append(gap)
@@ -106,7 +114,7 @@ def measure_verdicts(
             family, all_limits, margin=None, least_gap=float("nan"), alpha=settings.alpha, power=settings.power
         )
         for verdict in found:
-            said = wordings.get((verdict.dimension, verdict.variant, verdict.outcome), "")
+            said = of_these_wordings(verdict, wordings[verdict.outcome], alpha=settings.alpha)
             rows.append(_row(replace(verdict, of_these_wordings=said), sd[verdict.outcome]))
     return rows
 
