@@ -1,4 +1,4 @@
-"""Which tests a gate takes, by a number that its commit draws: a sixteenth of the simulations, a quarter of long files."""
+"""Which tests a gate takes, by a number that its commit draws: a 16th of the simulations, a quarter of long files."""
 
 from __future__ import annotations
 
