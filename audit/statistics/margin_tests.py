@@ -255,7 +255,7 @@ def groups_differ_too_much(gap: DecidedGap, margin: float) -> bool:
 def left_to_narratives(gap: DecidedGap, made: GapEstimate, margin: float) -> float:
     """Return what groups, or words, leave of a margin: they take their part however many narratives are asked."""
     taken = further_variance(made) * _TO_TELL**2 if gap.without or gap.is_disparity else 0.0
-    return max(0.0, margin**2 - taken) ** 0.5
+    return math.sqrt(max(0.0, margin**2 - taken))
 
 
 def further_variance(made: GapEstimate) -> float:
