@@ -461,7 +461,8 @@ class _Line:
             return _NAN
         if self.baseline is None and groups_differ_too_much(self.gap, margin):
             return _NAN
-        left = left_to_narratives(self.gap, of, margin)
+        # An emotion's few narratives tell badly what groups take.
+        left = margin if self.gap.kind == "emotion" else left_to_narratives(self.gap, of, margin)
         if not left > 0:
             return _NAN
         wanted = narratives_to_rule_out(left, sd, power=power, alpha=self.alpha) if sd > 0 else 0
