@@ -18,7 +18,10 @@ from audit.tables.formatting import coverage
 
 def with_absent(tables: Mapping[str, pd.DataFrame], declared: Mapping[str, Table]) -> dict[str, pd.DataFrame]:
     """Return all declared tables in order; those that are absent have no rows."""
-    return {name: tables.get(name, pd.DataFrame(columns=list(columns))) for name, columns in declared.items()}
+    return {
+        name: tables[name] if name in tables else pd.DataFrame(columns=list(columns))
+        for name, columns in declared.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -193,10 +193,12 @@ class Table(Mapping[str, Column]):
     def renamed(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table read from CSV under today's names; columns added since get the value known for its rows."""
         names = {former: name for former, name in self.former.items() if former in table and name not in table}
-        renamed = table.rename(columns=names)
+        renamed = table.rename(columns=names) if names else table
         before = {name: column.before for name, column in self.items() if column.before is not None}
-        renamed = renamed.assign(**{name: value for name, value in before.items() if name not in renamed})
-        return renamed.drop(columns=[former for former in self.former if former in renamed])
+        if added := {name: value for name, value in before.items() if name not in renamed}:
+            renamed = renamed.assign(**added)
+        gone = [former for former in self.former if former in renamed]
+        return renamed.drop(columns=gone) if gone else renamed
 
     def place(self, folder: Path) -> Path:
         """Return the path of its CSV file in a folder, under the former name if an earlier version wrote it."""

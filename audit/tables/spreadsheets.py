@@ -60,11 +60,11 @@ def _each_text(table: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFram
     import pandas as pd
 
     changed = {}
-    for name in table.columns:
-        if not pd.api.types.is_numeric_dtype(table[name].dtype):
-            was = table[name].tolist()
+    for name, column in table.items():
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            was = column.tolist()
             now = [change(value) if isinstance(value, str) else value for value in was]
             if any(new is not old for new, old in zip(now, was, strict=True)):
-                kept = table[name].dtype if isinstance(table[name].dtype, pd.StringDtype) else object
+                kept = column.dtype if isinstance(column.dtype, pd.StringDtype) else object
                 changed[str(name)] = pd.Series(now, index=table.index, dtype=kept)
-    return table.assign(**changed)
+    return table.assign(**changed) if changed else table

@@ -572,7 +572,7 @@ def test_each_answer_in_words(three_answers):
                       settings=at(3.0))  # fmt: skip
     open_ = sentence(few)
     assert (open_.kind, open_.words) == ("undecided", "Undecided: the intervals reach beyond the margin")
-    assert Markup(open_.step).striptags() == ("To decide, run again with at least 125 narratives (this run has 30).")
+    assert Markup(open_.step).striptags() == ("To decide, run again with at least 126 narratives (this run has 30).")
     without = sentence(disparities(equal, repetition=ONE_TERM))
     assert (without.kind, without.words) == (
         "undecided", "No group is shown to be rated lower or higher than the others"

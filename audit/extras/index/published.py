@@ -216,9 +216,10 @@ def _of_ratings(manifest: Manifest, tables: Mapping[str, pd.DataFrame], less: _W
                 if key[0] != OVERALL]  # fmt: skip
     for key in measured:
         decided = known["verdicts"].loc[[found == key for found in keys_of(known["verdicts"])]]
-        on_gap = list(limits_of_gap(*key, known, manifest))
         if len(decided):
             on_gap = [code for code in str(decided["limits"].iloc[0]).split("; ") if code]
+        else:
+            on_gap = list(limits_of_gap(*key, known, manifest))
         # Show the deciding numbers, as the run's page does.
         deciding = decided.to_dict("records")[0] if len(decided) else {}
         row = _first(headline, key)
