@@ -22,7 +22,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --quick
 
-# All tests but the simulations; .ci/run draws a sixteenth of those by a number, and a quarter of the long files.
+# All tests but the simulations; .ci/run draws a sixteenth of those by a number, and an eighth of the long files.
 test-all: $(VENV)/.installed
 	$(BIN)/python -m pytest $(PARALLEL) --durations=10 --simulations=$(or $(SIMULATIONS),none) --junitxml=build/tests.xml
 

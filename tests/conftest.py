@@ -56,7 +56,7 @@ def pytest_addoption(parser):
         default="all",
         metavar="all|none|NUMBER",
         type=what_to_run,
-        help="statistical simulations to run; a NUMBER draws a sixteenth of them, and a quarter of long files of tests",
+        help="statistical simulations to run; a NUMBER draws a sixteenth of them, and an eighth of the long files",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which tests a gate takes, by a number that its commit draws: a 16th of the simulations, a quarter of long files."""
+"""Which tests a gate takes, by a number that its commit draws: a 16th of the simulations, an eighth of the long files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 SHARE = 1 / 16
 LONG = 5
-"""Seconds of a file's tests beyond `make test` from which on a gate takes a quarter of such files."""
+"""Seconds of a file's tests beyond `make test` from which on a gate takes an eighth of such files."""
 
 
 def chosen(names: Collection[str], asked: str) -> set[str]:
@@ -27,13 +27,13 @@ def chosen(names: Collection[str], asked: str) -> set[str]:
 
 
 def left_for_another_gate(took: Mapping[str, float], asked: str) -> set[str]:
-    """Return the long files that a number does not draw: three of each four that follow each other in length."""
+    """Return the long files that a number does not draw: seven of each eight that follow each other in length."""
     if asked in ("all", "none"):
         return set()
     long = sorted((name for name, each in took.items() if each >= LONG), key=lambda name: (-took[name], name))
     draw = random.Random(int(asked))
-    fours = [long[k : k + 4] for k in range(0, len(long), 4)]
-    return {each for four in fours for each in draw.sample(four, len(four) * 3 // 4)}
+    eights = [long[k : k + 8] for k in range(0, len(long), 8)]
+    return {each for eight in eights for each in draw.sample(eight, len(eight) * 7 // 8)}
 
 
 def draw_of(item: pytest.Item) -> str:
