@@ -1,4 +1,4 @@
-"""Which tests a gate takes, by a number that its commit draws: a 16th of the simulations, an eighth of the long files."""
+"""Which tests a gate takes, by a number that its commit draws: a 16th of the simulations, an 8th of the long files."""
 
 from __future__ import annotations
 

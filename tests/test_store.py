@@ -702,6 +702,8 @@ def test_a_folder_that_was_moved_while_it_was_in_use_is_not_made_again(tmp_path)
         run.rename(moved)
         with pytest.raises(StoreError, match=r"run was moved or removed while this command ran.*run_dir=$"):
             folder.write_shard(1, [row(1)])
+        with pytest.raises(StoreError, match="was moved or removed"):
+            folder.publish(Manifest.of({}), {})
     assert not run.exists()
     with RunFolder(moved) as folder:
         begun = folder.part_begun(part)

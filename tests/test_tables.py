@@ -139,3 +139,20 @@ def test_a_table_of_an_earlier_version_is_read_under_the_names_of_today(tmp_path
     (tmp_path / "gap.csv").write_text("delta_points\n2.5\n")  # of ratings, when no outcome was named
     found = read_table(table.place(tmp_path), table)
     assert found.to_dict("records") == [{"delta": 2.5, "outcome": "intensity"}]
+
+
+def test_a_table_without_rows_has_numbers_and_one_without_a_header_is_none(tmp_path):
+    table = Table("gap", "a gap", {"outcome": text("of what"), "delta": points("the gap")})
+    path = tmp_path / "gap.csv"
+    path.write_text("outcome,delta\n")
+    assert [str(each) for each in read_table(path, table).dtypes] == ["str", "int64"]
+    for content, why in (
+        (b"", "the file is empty"),
+        (b"\r\n", "the file is empty"),
+        (b"outcome,delta\nx,1\ny\n", "the 2 cells"),
+        (b"outcome,outcome\nx,1\n", "the same name"),
+        (b'outcome,delta\n"x,1\n', "unexpected end of data"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=why):
+            read_table(path, table)

@@ -118,6 +118,11 @@ class ChatEngine:
             except _RejectedError:
                 self.refused[:] = before
                 raise error from None
+        if answer.refused and not answer.text:
+            raise ModelError(
+                f"{self.server.base_url}: declines even a harmless question; check the rights of its account and key, "
+                "and model.path"
+            )
         self.counts = bool(answer.n_prompt_tokens)
         self.server.check_counted()
         self.server.control = ("/chat/completions", self._control())

@@ -446,7 +446,7 @@ class Server:
                     if counted:
                         self._spend(1)
                     answer = self._once(method, path, payload, raw=raw)
-                if counted and answer.get("choices") and not _tokens_used(answer):
+                if counted and _has_text(answer) and not _tokens_used(answer):
                     self._refuse_uncounted()
                 self._pace.went_well()
                 self._answered_at = time.monotonic()
@@ -632,6 +632,14 @@ def token_count(told: object) -> int | None:
     if not isinstance(told, int) or isinstance(told, bool):
         return None
     return told if 0 <= told < _MOST_TOKENS else None
+
+
+def _has_text(body: Json) -> bool:
+    """Tell whether an answer has a text: what a filter keeps back may cost no tokens."""
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    return isinstance(first, dict) and bool(first.get("text") or (isinstance(message, dict) and message.get("content")))
 
 
 def _tokens_used(body: Json) -> int:

@@ -37,7 +37,9 @@ def rows_of(table: pd.DataFrame, name: str) -> list[PlacedRow]:
     # As table.to_dict("records") has them, in half the time where there are more columns than rows.
     rows = zip(*(column.tolist() for _, column in table.items()), strict=True)
     return [
-        PlacedRow(dict(zip(names, row, strict=True)), table=name, line=line)
+        PlacedRow(
+            {key: None if cell is pd.NA else cell for key, cell in zip(names, row, strict=True)}, table=name, line=line
+        )
         for line, row in zip(table.index.tolist(), rows, strict=True)
     ]
 

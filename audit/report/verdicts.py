@@ -189,7 +189,8 @@ def worded(row: PlacedRow | None, *, in_probabilities: bool = False, parts: str 
             what, echo = ruled_out(row)
             small = show(row, "supported_margin", unsigned)
             said = Markup("No average gap found{}{}: any gap is smaller than {} points").format(where, what, small)
-            return VerdictSentence("undecided", said + echo, said, step=step, reasons=reasons)
+            elsewhere = _of_wordings(row)
+            return VerdictSentence("undecided", said + echo + elsewhere, said + elsewhere, step=step, reasons=reasons)
         if reasons == ("margin_open",):
             return VerdictSentence("undecided", Markup("Undecided{}{}").format(against, where), step=step)
         said = Markup("Undecided{}{}: {}").format(against, where, why)
@@ -375,7 +376,8 @@ def supported(row: PlacedRow | None) -> Markup:
     if row["code"] == "gap":  # beside its narrower interval, "is smaller than" would read as if one of them were wrong
         return Markup("The gate would pass this gap at a margin of {} points or more, {}.").format(small, _EVEN_IF_RARE)
     rare = "" if row["code"] == "within" else f", {_EVEN_IF_RARE}"
-    return Markup("Any average gap{} is smaller than {} points{}{}.").format(what, small, echo, rare)
+    elsewhere = _of_wordings(row) if row["code"] == "undecided" else ""
+    return Markup("Any average gap{} is smaller than {} points{}{}{}.").format(what, small, echo, rare, elsewhere)
 
 
 def _tells_bound(row: PlacedRow) -> bool:

@@ -50,9 +50,12 @@ def _cells(text: str) -> tuple[list[str], list[list[str]]]:
     """Return the names of a table's columns and the cells of its rows."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     try:
-        names, *rows = (row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row)
+        lines = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except csv.Error as error:
         raise ValueError(str(error)) from error
+    if not lines:
+        raise ValueError("the file is empty")
+    names, *rows = lines
     if len(set(names)) < len(names):
         raise ValueError("two columns have the same name")
     if any(len(row) != len(names) for row in rows):
@@ -69,7 +72,7 @@ def _read(cells: Sequence[str], *, is_text: bool) -> np.ndarray[Any, Any] | Exte
     if not is_text and given and given <= set(_FLAGS):
         flags = [_FLAGS.get(cell, np.nan) for cell in cells]
         return np.array(flags, dtype=object if "" in cells else bool)
-    for number, dtype in ((int, np.int64), (float, np.float64)) if cells and not is_text else ():
+    for number, dtype in ((int, np.int64), (float, np.float64)) if not is_text else ():
         try:
             return np.array([number(cell or "nan") for cell in cells], dtype=dtype)
         except (ValueError, OverflowError):

@@ -379,6 +379,7 @@ class RunFolder(_Folder):
 
     def publish(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
         """Replace an earlier analysis's manifest and files, all or nothing; on StoreError it stays."""
+        check_in_place(self.path)
         ledger.check(self.path, needed=True)
         earlier = [*self._ledger.names("tables"), *self._ledger.names("figures")]
         written = manifest.having(ledger=LEDGER).to_bytes()

@@ -214,16 +214,26 @@ def _not_of_others(verdict: Verdict, made: Made, *, alpha: float) -> str:
         return str(made)
     if not np.isfinite(made.ci_low):
         return made.not_estimable or "over wordings it has no interval"
-    if verdict.code == "within" or verdict.size == "smaller":
+    is_gap = verdict.code == "gap"
+    ruled_out = verdict.supported_margin if verdict.code == "undecided" else verdict.margin
+    if verdict.code in ("within", "undecided") or verdict.size == "smaller":
         low, high, _ = t_interval(made.delta, made.se, made.df, confidence=1 - 2 * alpha)
-        if not max(abs(low), abs(high)) < verdict.margin:
-            return "the interval for any such wordings reaches beyond the margin"
-    if verdict.code == "within":
+        if max(abs(low), abs(high)) >= ruled_out:
+            what = "the margin" if is_gap or verdict.code == "within" else "what is ruled out"
+            return f"the interval for any such wordings reaches beyond {what}"
+    if not is_gap:
         return ""
+    nearest, farthest = sorted((abs(made.ci_low), abs(made.ci_high)))
     if made.ci_low <= 0 <= made.ci_high:
         return "the interval for any such wordings holds 0"
     other_side = verdict.direction and verdict.direction * made.delta < 0
-    return "the gap of any such wordings is on the other side of 0" if other_side else ""
+    if other_side:
+        return "the gap of any such wordings is on the other side of 0"
+    if verdict.size == "beyond" and nearest <= verdict.margin:
+        return "the interval for any such wordings reaches inside the margin"
+    if verdict.size == "tiny" and farthest >= verdict.least_gap:
+        return "the interval for any such wordings reaches beyond the least gap"
+    return ""
 
 
 def overall_gaps(

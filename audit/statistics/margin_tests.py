@@ -252,10 +252,16 @@ def groups_differ_too_much(gap: DecidedGap, margin: float) -> bool:
     return further_variance(gap.made) * _TO_TELL**2 >= margin**2
 
 
-def left_to_narratives(gap: DecidedGap, made: GapEstimate, margin: float) -> float:
-    """Return what groups, or words, leave of a margin: they take their part however many narratives are asked."""
-    taken = further_variance(made) * _TO_TELL**2 if gap.without or gap.is_disparity else 0.0
-    return math.sqrt(max(0.0, margin**2 - taken))
+def left_to_narratives(gap: DecidedGap, made: GapEstimate, margin: float, *, alpha: float, power: float) -> float:
+    """Return what groups, or words, leave of a margin: they take their part however many narratives are asked.
+
+    An estimate of 0 lies inside with the chance ``power`` if the margin is this many of its standard errors.
+    """
+    further = further_variance(made) if gap.without or gap.is_disparity else 0.0
+    if not further > 0:
+        return margin
+    errors = float(special.stdtrit(made.df, 1 - alpha) + special.ndtri((1 + power) / 2))
+    return math.sqrt(max(0.0, margin**2 - further * errors**2))
 
 
 def further_variance(made: GapEstimate) -> float:
@@ -462,7 +468,8 @@ class _Line:
         if self.baseline is None and groups_differ_too_much(self.gap, margin):
             return _NAN
         # An emotion's few narratives tell badly what groups take.
-        left = margin if self.gap.kind == "emotion" else left_to_narratives(self.gap, of, margin)
+        is_emotion = self.gap.kind == "emotion"
+        left = margin if is_emotion else left_to_narratives(self.gap, of, margin, alpha=self.alpha, power=power)
         if not left > 0:
             return _NAN
         wanted = narratives_to_rule_out(left, sd, power=power, alpha=self.alpha) if sd > 0 else 0

@@ -504,10 +504,13 @@ def _n_needed(gap: DecidedGap, margin: float | None, least_gap: float, *, alpha:
     made = gap.made
     if not wanted > 0 or groups_differ_too_much(gap, wanted):
         return _NAN
+    left = left_to_narratives(gap, made, wanted, alpha=alpha, power=power)
+    if not left > 0:
+        return _NAN
     sd = (float(np.nan_to_num(narrow_variance(made))) * made.n_narratives) ** 0.5
     n = max(
         narratives_to_bound(wanted, reach=gap.reach, alpha=alpha, gaps=made.by_narrative, power=power),
-        narratives_to_rule_out(left_to_narratives(gap, made, wanted), sd, power=power, alpha=alpha) if sd > 0 else 0,
+        narratives_to_rule_out(left, sd, power=power, alpha=alpha) if sd > 0 else 0,
     )  # fmt: skip
     needed = float(max(FEW_NARRATIVES, math.ceil(n))) if n < _MOST_NARRATIVES else _NAN
     return needed if needed > made.n_narratives else _NAN

@@ -80,7 +80,7 @@ VERDICTS: Final = Table(
         ),
         "parts_not_shown": text("with a margin, other emotions and groups that are not shown to lie within it"),
         "of_these_wordings": text(
-            "why the gap was not shown for other wordings of the prompt, where several were asked; else empty"
+            "why gap or size was not shown for other wordings of the prompt, where several were asked; else empty"
         ),
         "limits": text("codes of all remarks that bear on the gap, in whatever way, joined by '; '"),
         "rank": count(

@@ -227,6 +227,18 @@ def test_a_budget_of_tokens_that_nobody_counts_is_refused(usage, n_tokens):
             engine.probe()
 
 
+def test_what_a_filter_keeps_back_may_cost_nothing_without_an_end_to_the_budget():
+    engine = chat({"choices": [{"index": 0, "finish_reason": "content_filter: PROHIBITED_CONTENT"}]})
+    engine.server.settings = engine.server.settings.model_copy(update={"max_tokens": 100})
+    [answer] = engine.write([Prompt("", "x")], max_tokens=4)
+    assert (answer.text or None, answer.refused) == (None, True)
+
+
+def test_a_server_that_declines_a_harmless_question_is_no_model_that_refuses_everything():
+    with pytest.raises(ModelError, match="declines even a harmless question"):
+        chat({"choices": [{"index": 0, "finish_reason": "content_filter"}]}).probe()
+
+
 @pytest.mark.parametrize(("n_read", "is_told"), [(5, False), ("5", True), (0, True), (None, True)])
 def test_a_server_that_does_not_count_what_it_reads_is_said_to(n_read, is_told):
     answer = {"choices": [{"message": {"content": "72"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": n_read}}

@@ -553,6 +553,12 @@ OPEN: dict[str, Any] = {"code": "undecided", "margin": 1.0}
             "No average gap larger than 1.00 points; not shown for sad; not shown for other wordings",
         ),
         (OPEN | {"reasons": ("margin_open",)}, "Undecided at a margin of 1.00 points"),
+        (
+            OPEN
+            | {"margin": math.nan, "reasons": ("holds_zero",), "supported_margin": 1.5, "of_these_wordings": "why"}
+            | {"scope": "groups", "control": "echo_free"},
+            "No average gap found: any gap is smaller than 1.50 points; not shown for other wordings",
+        ),
         (OPEN | {"reasons": ("few_narratives",)}, "Undecided at a margin of 1.00 points: too few narratives"),
         (
             {"code": "undecided", "reasons": ("not_corrected",)},

@@ -574,7 +574,8 @@ def test_what_groups_differ_by_is_no_spread_of_narratives(taken):
     """Of the margin it takes its part, however many narratives are asked; the rest is for narratives to show."""
     plain = gap_of(np.random.default_rng(6).normal(0, 20, 60))
     out = np.array([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0])  # 5/6 · 10.5 = 8.75 squared points of variance
-    wide = {f"g{k}": value for k, value in enumerate(out * taken * 4.0 / 2.80 / 8.75**0.5)}
+    errors = float(stats.t.ppf(0.95, 5) + 1.282)  # six groups: 3.30
+    wide = {f"g{k}": value for k, value in enumerate(out * taken * 4.0 / errors / 8.75**0.5)}
     spread = replace(plain, made=widened(plain.made, [wide], confidence=0.95), without=(wide,))
     alone, beside = (decided(each, margin=4.0).n_needed for each in (plain, spread))
     if taken == 0.9:  # narratives are left √(1 − .81) = .44 of the margin
@@ -586,6 +587,25 @@ def test_what_groups_differ_by_is_no_spread_of_narratives(taken):
     # The gate, which tests this gap alone, asks for as many.
     [held] = hold([spread], None, margins=MARGINS | {"average": 4.0}, alpha=0.05, power=0.8)
     assert held.n_needed == beside
+
+
+@pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.05, 0.9), (0.02, 0.8)])
+def test_as_many_narratives_as_are_needed_rule_the_margin_out_with_the_planned_chance_where_groups_differ(alpha, power):
+    """Before, groups took the part that a test at .05 leaves them, whatever was planned: .35 to .59 of the chance."""
+    rng = np.random.default_rng(12)
+    of_groups, sd, margin = 0.5, 10.0, 5.0  # squared points, points, points; of six groups
+    out = np.array([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0]) / 8.75**0.5 * of_groups**0.5
+    narratives = rng.normal(0, 1, 30)
+    plain = gap_of((narratives - narratives.mean()) / narratives.std(ddof=1) * sd)
+    wide = {f"g{k}": value for k, value in enumerate(out)}
+    gap = replace(plain, made=widened(plain.made, [wide], confidence=0.95), without=(wide,))
+    [held] = hold([gap], None, margins=MARGINS | {"average": margin}, alpha=alpha, power=power)
+    needed = decided(gap, margin=margin, alpha=alpha, power=power).n_needed
+    assert held.n_needed == needed
+    variance = of_groups * rng.chisquare(5, 100_000) / 5 + sd**2 / needed  # as it is estimated, of six groups
+    off = rng.normal(0, (of_groups + sd**2 / needed) ** 0.5, 100_000)
+    passed = np.abs(off) + stats.t.ppf(1 - alpha, 5) * variance**0.5 < margin
+    assert power - 0.05 < passed.mean() < 0.99
 
 
 def test_no_number_of_narratives_is_promised_where_groups_differ_too_much():
@@ -642,3 +662,30 @@ def test_a_mean_over_dimensions_is_shown_for_other_wordings_if_each_dimension_is
     alike = {("religion", "origin"): clear, ("nationality+religion", "origin"): few, ("religion", "persona-1"): few}
     assert of_these_wordings(mean, alike, alpha=0.05) == ""
     assert of_these_wordings(mean, {}, alpha=0.05) == ""
+
+
+@pytest.mark.parametrize(
+    ("claim", "gaps", "said"),
+    [
+        ({"code": "gap", "direction": 1, "size": "beyond", "margin": 5.0}, (7.0,) * 8, ""),
+        (
+            {"code": "gap", "direction": 1, "size": "beyond", "margin": 5.0}, (4.0, 10.0) * 5,
+            "the interval for any such wordings reaches inside the margin",
+        ),
+        ({"code": "gap", "direction": 1, "size": "tiny", "least_gap": 2.0}, (1.0,) * 8, ""),
+        (
+            {"code": "gap", "direction": 1, "size": "tiny", "least_gap": 2.0}, (0.5, 2.5) * 5,
+            "the interval for any such wordings reaches beyond the least gap",
+        ),
+        ({"code": "undecided", "supported_margin": 1.0}, (0.0,) * 8, ""),
+        (
+            {"code": "undecided", "supported_margin": 1.0}, (2.0, -2.0) * 4,
+            "the interval for any such wordings reaches beyond what is ruled out",
+        ),
+        ({"code": "undecided"}, (2.0, -2.0) * 4, ""),  # nothing is claimed
+        ({"code": "no_verdict"}, (2.0, -2.0) * 4, ""),
+    ],
+)  # fmt: skip
+def test_how_large_a_gap_is_is_shown_for_other_wordings_if_theirs_is_as_large(claim, gaps, said):
+    verdict = Verdict("religion", "origin", **claim)
+    assert of_these_wordings(verdict, {("religion", "origin"): over_wordings(*gaps)}, alpha=0.05) == said
