@@ -1,5 +1,6 @@
 """Tables are described once: what holds for all of them, and what is checked when one is written."""
 
+import csv
 import importlib
 import io
 import pkgutil
@@ -144,6 +145,10 @@ def test_a_table_of_an_earlier_version_is_read_under_the_names_of_today(tmp_path
 def test_a_table_without_rows_has_numbers_and_one_without_a_header_is_none(tmp_path):
     table = Table("gap", "a gap", {"outcome": text("of what"), "delta": points("the gap")})
     path = tmp_path / "gap.csv"
+    path.write_text("outcome,delta\n" + "x" * 200_000 + ",1\n")
+    before = csv.field_size_limit()
+    assert len(read_table(path, table)["outcome"][0]) == 200_000
+    assert csv.field_size_limit() == before, "users' files are held to it"
     path.write_text("outcome,delta\n")
     assert [str(each) for each in read_table(path, table).dtypes] == ["str", "int64"]
     for content, why in (

@@ -48,11 +48,14 @@ def read_table(path: Path, table: Table | None) -> pd.DataFrame:
 
 def _cells(text: str) -> tuple[list[str], list[list[str]]]:
     """Return the names of a table's columns and the cells of its rows."""
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    usual = csv.field_size_limit()
+    csv.field_size_limit(max(usual, len(text)))
     try:
         lines = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except csv.Error as error:
         raise ValueError(str(error)) from error
+    finally:
+        csv.field_size_limit(usual)  # which other readers hold users' files to
     if not lines:
         raise ValueError("the file is empty")
     names, *rows = lines
