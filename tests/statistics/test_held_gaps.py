@@ -109,8 +109,8 @@ def test_words_take_their_part_of_the_margin_and_narratives_are_counted_for_the_
         [each] = hold([one], None, margins={"disparity": 2.0}, alpha=0.05, power=0.8)
         needed.append(each.n_needed)
     assert needed[0] == needed[1]
-    # (z.95 + z.90)² * 10² / (2² - 2.8² * 0.3) = 8.567 * 100 / 1.648, and some for the t distribution
-    assert needed[0] == pytest.approx(520, rel=0.01)
+    # (z.95 + z.90)² * 10² / (2² - (t.95 + z.90)² * 0.3) = 8.567 * 100 / 0.880, t with 6 df
+    assert needed[0] == pytest.approx(975, rel=0.01)
 
 
 def test_against_a_baseline_both_errors_are_at_most_five_percent():
