@@ -71,11 +71,13 @@ def _read(cells: Sequence[str], *, is_text: bool) -> np.ndarray[Any, Any] | Exte
     import numpy as np
     import pandas as pd
 
+    if is_text:
+        return pd.array(cells, dtype="str")
     given = set(cells) - {""}
-    if not is_text and given and given <= set(_FLAGS):
+    if given and given <= set(_FLAGS):
         flags = [_FLAGS.get(cell, np.nan) for cell in cells]
         return np.array(flags, dtype=object if "" in cells else bool)
-    for number, dtype in ((int, np.int64), (float, np.float64)) if not is_text else ():
+    for number, dtype in ((int, np.int64), (float, np.float64)):
         try:
             return np.array([number(cell or "nan") for cell in cells], dtype=dtype)
         except (ValueError, OverflowError):

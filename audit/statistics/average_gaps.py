@@ -223,12 +223,11 @@ def _not_of_others(verdict: Verdict, made: Made, *, alpha: float) -> str:
             return f"the interval for any such wordings reaches beyond {what}"
     if not is_gap:
         return ""
-    nearest, farthest = sorted((abs(made.ci_low), abs(made.ci_high)))
     if made.ci_low <= 0 <= made.ci_high:
         return "the interval for any such wordings holds 0"
-    other_side = verdict.direction and verdict.direction * made.delta < 0
-    if other_side:
+    if verdict.direction * made.delta < 0:
         return "the gap of any such wordings is on the other side of 0"
+    nearest, farthest = sorted((abs(made.ci_low), abs(made.ci_high)))
     if verdict.size == "beyond" and nearest <= verdict.margin:
         return "the interval for any such wordings reaches inside the margin"
     if verdict.size == "tiny" and farthest >= verdict.least_gap:

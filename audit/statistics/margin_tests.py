@@ -253,13 +253,11 @@ def groups_differ_too_much(gap: DecidedGap, margin: float) -> bool:
 
 
 def left_to_narratives(gap: DecidedGap, made: GapEstimate, margin: float, *, alpha: float, power: float) -> float:
-    """Return what groups, or words, leave of a margin: they take their part however many narratives are asked.
-
-    An estimate of 0 lies inside with the chance ``power`` if the margin is this many of its standard errors.
-    """
+    """Return what groups, or words, leave of a margin: they take their part however many narratives are asked."""
     further = further_variance(made) if gap.without or gap.is_disparity else 0.0
     if not further > 0:
         return margin
+    # A margin of this many standard errors is ruled out with the chance ``power`` if there is no gap.
     errors = float(special.stdtrit(made.df, 1 - alpha) + special.ndtri((1 + power) / 2))
     return math.sqrt(max(0.0, margin**2 - further * errors**2))
 

@@ -591,7 +591,7 @@ def test_what_groups_differ_by_is_no_spread_of_narratives(taken):
 
 @pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.05, 0.9), (0.02, 0.8)])
 def test_as_many_narratives_as_are_needed_rule_the_margin_out_with_the_planned_chance_where_groups_differ(alpha, power):
-    """Before, groups took the part that a test at .05 leaves them, whatever was planned: .35 to .59 of the chance."""
+    """Before, groups' part was that of a test at .05 and a power of .8, whatever was planned: .35 decided, not .9."""
     rng = np.random.default_rng(12)
     of_groups, sd, margin = 0.5, 10.0, 5.0  # squared points, points, points; of six groups
     out = np.array([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0]) / 8.75**0.5 * of_groups**0.5
