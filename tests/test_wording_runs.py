@@ -12,6 +12,7 @@ from runs import as_stored, scripted_models
 from test_planted_strategy import Scripted
 
 from audit.engines.base import Generated
+from audit.extras.gate.judge import gate_run
 from audit.report.verdicts import REASONS
 from audit.runs.store import RunFolder
 from audit.tables.ratings import MANIPULATED
@@ -186,6 +187,8 @@ def test_the_headline_is_the_mean_and_fewer_than_eight_wordings_speak_of_no_othe
     assert f"{V} wordings" in row["note"]
     assert (row["levels"], row["n_narratives"], row["n_answers"]) == (V, N_NARRATIVES, N_PROMPTS)
     assert not row["headline"]
+    # The gate tests this mean, and says so.
+    assert [note for note in gate_run(worded, margin=50).notes if f"{V} wordings" in note]
 
 
 def test_from_eight_wordings_on_the_control_widens_the_interval(run):
@@ -248,6 +251,7 @@ def test_a_run_in_one_wording_has_no_section_and_no_control(run, originals):
     assert "wording" not in set(table_of(folder, "controls")["control"])
     assert "wordings like these" not in (folder / "report.html").read_text()
     assert set(narratives_of(folder)["wording"]) == {0}
+    assert not [note for note in gate_run(folder, margin=50).notes if "wording" in note]
 
 
 # --- Group, words and wording together -------------------------------------------------------------------------------

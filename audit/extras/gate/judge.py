@@ -204,6 +204,7 @@ class _Measured:
     without_disparity: tuple[str, ...] = ()  # dimensions in which no two groups can be compared
     perceivers_alone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by dimension
     untested: tuple[str, ...] = ()  # dimensions without any gap
+    n_wordings: int = 1  # of the prompt
 
     def limiting(self, gap: DecidedGap) -> frozenset[str]:
         """Return the codes that limit a gap, of this run or of one that is compared with it."""
@@ -460,6 +461,7 @@ def _measure(
         without_disparity=tuple(dict.fromkeys([*without_disparity, *untested])),
         perceivers_alone=perceivers_alone,
         untested=untested,
+        n_wordings=max((each.worded.gaps.shape[1] for each in found.parts if each.worded is not None), default=1),
     )
 
 
@@ -655,6 +657,11 @@ def _notes(rows: Sequence[Judged], run: _Measured, *, strict_average: bool) -> t
         )
     if any(row.held.gap.control == "placebo" for row in rows):
         notes.append("gaps are measured beyond those of invented groups in the same narratives")
+    if run.n_wordings > 1:
+        notes.append(
+            f"gaps are means over the run's {run.n_wordings} wordings of the prompt; its report says whether they are "
+            "shown for other wordings, too"
+        )
     if any(row.held.gap.worst is not None for row in rows):
         notes.append(
             "some ratings are missing: a gap passes only if it would pass whatever their values; its interval "
