@@ -461,7 +461,7 @@ def _measure(
         without_disparity=tuple(dict.fromkeys([*without_disparity, *untested])),
         perceivers_alone=perceivers_alone,
         untested=untested,
-        n_wordings=max((each.worded.gaps.shape[1] for each in found.parts if each.worded is not None), default=1),
+        n_wordings=int(compact["wording"].nunique()),
     )
 
 
